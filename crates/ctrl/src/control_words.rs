@@ -117,6 +117,7 @@ fn blocks_of(function: &Function) -> Vec<Block> {
     blocks
 }
 
+/// Returns whether an instruction is a branch.
 fn is_branch(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::BRA) || data.is_machine(Opcode::BRX)

@@ -23,6 +23,7 @@ pub struct Controls {
 }
 
 impl Controls {
+    /// Returns default control words for all instructions of a function.
     fn new(function: &Function) -> Controls {
         Controls { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
     }
@@ -39,6 +40,7 @@ impl Controls {
         Some(word | self.get(inst).bits())
     }
 
+    /// Sets the control word of an instruction.
     fn set(&mut self, inst: Inst, control: Control) {
         self.words[inst.position()] = control;
     }

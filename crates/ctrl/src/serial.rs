@@ -48,6 +48,7 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
 
 /// The hardware that the code is for: the target, and its model with the changes of the user's hardware profile.
 struct Machine<'a> {
+    /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
 }
 
@@ -98,7 +99,7 @@ impl Machine<'_> {
         if !sets_results && !sets_sources {
             return slow;
         }
-        // Results or sources without a scoreboard of their own need the longest stall; so does `BMOV`.
+        // Results or sources that no scoreboard signals need the longest stall; so does `BMOV`.
         let is_slow = opcode == Opcode::BMOV || sets_results != has_results || sets_sources != has_sources;
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },

@@ -1,4 +1,4 @@
-//! Scheduling reports: combine the data collected while a function goes through the passes with its resource usage in the cubin.
+//! Builds the scheduling reports from the data that the passes collected about a function, and from its resource usage in the cubin.
 //!
 //! Functions are compiled in parallel, but reports are printed in source order, so the text is deterministic.
 
@@ -9,10 +9,10 @@ use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_isa::Opcode;
 use oriole_sched::backend::AllocationStage;
-use oriole_sched::report::guidance::{self, PassSummary, Subject};
+use oriole_sched::report::guidance::{self, GuidanceInput, PassSummary};
 use oriole_sched::report::latency_hiding;
 use oriole_sched::report::lines::{self, ExtraLatency};
-use oriole_sched::report::statistics::{Figure, Gathered, LinkFacts};
+use oriole_sched::report::statistics::{Figure, FunctionStatistics, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
 
 use crate::compile_function::Finished;
@@ -47,7 +47,7 @@ pub struct SchedulingReport {
     /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,
     /// Statistics of the final code; `None` unless requested.
-    code: Option<Gathered>,
+    code: Option<FunctionStatistics>,
     /// Whether the target has uniform registers.
     has_uniform_registers: bool,
 }
@@ -67,7 +67,7 @@ impl SchedulingReport {
         let common = LinkFacts {
             launch,
             variables_size: u64::from(data.variables_size),
-            live_at_calls: before.map_or(0, Gathered::live_at_calls),
+            live_at_calls: before.map_or(0, FunctionStatistics::live_at_calls),
             divergent_branches: before.map_or(0, |before| before.divergent.len() as u64),
             ..LinkFacts::default()
         };
@@ -118,7 +118,7 @@ impl SchedulingReport {
             },
         );
         let Some(code) = &self.code else { return String::new() };
-        let subject = Subject { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
+        let subject = GuidanceInput { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
         guidance::text(&subject, level)
     }
 
@@ -133,7 +133,7 @@ impl SchedulingReport {
     }
 }
 
-/// Type of a record that contains a string, in the note.
+/// Type, in the ELF note, of a record that contains a string.
 const STRING_RECORD: u32 = 3;
 /// Owner name of the ELF note.
 const OWNER: &[u8] = b"Oriole\0";

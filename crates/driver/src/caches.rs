@@ -24,6 +24,7 @@ impl Caches {
 
 /// The caches of a compilation: one [`Caches`] for each function that is compiled at the same time.
 pub struct CachePool {
+    /// The GPU architecture that code is compiled for.
     target: Target,
     /// The caches that no function is using.
     idle: Mutex<Vec<Caches>>,

@@ -23,7 +23,7 @@ impl Clock {
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 impl Clock {
-    /// Returns the current moment.
+    /// Starts a measurement that is always zero.
     pub fn start() -> Clock {
         Clock()
     }

@@ -1,13 +1,13 @@
-//! Chooses scheduling strategies for a function by its loops, its blocks, its instruction mix and the optimization level
-//! (`--sched-strategy auto`).
+//! Chooses scheduling strategies for a function by its loops, its blocks, its instruction mix and the optimization level (`--sched-strategy
+//! auto`).
 //!
 //! The choice names the strategies that may be better than the default for this kind of code, the most likely one last. Each of them is
 //! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; of equal ones the first, which is
-//! the default. So a choice that does not suit costs compile time and never the result by the model.
+//! the default. So a poor choice costs compile time, but never a worse estimated result.
 //!
 //! | code | strategies |
 //! |---|---|
-//! | -O0, -O1 with a mode, or more than [`LARGE`] instructions | the default |
+//! | -O0, -O1 if a scheduling mode is given, or more than [`LARGE`] instructions | the default |
 //! | every other function | the default, `c`, `critical-path`, `combined` |
 //! | with a loop of one block | also `loop-aware` |
 //! | with matrix products | also `tensor` |
@@ -22,7 +22,7 @@ use oriole_sched::backend::Backend;
 
 use crate::schedule::DEFAULT_BACKEND;
 
-/// Number of instructions above which the default is used without a trial.
+/// Number of instructions above which only the default strategy is used.
 const LARGE: usize = 4_000;
 
 /// Properties of a function that decide which strategies may suit it.
@@ -40,7 +40,7 @@ pub struct CodeKind {
 
 impl CodeKind {
     /// Returns the properties of a function.
-    pub fn of(function: &Function) -> CodeKind {
+    pub fn of_function(function: &Function) -> CodeKind {
         let flow = ControlFlow::compute(function);
         let mut kind = CodeKind { instructions: 0, products: 0, warpgroup_products: 0, one_block_loops: 0 };
         for &block in &function.layout {
@@ -92,9 +92,10 @@ impl CodeKind {
 mod tests {
     use super::*;
 
+    /// Returns the names of the strategies for a function, given in the text form of the IR.
     fn names(text: &str, level: u8) -> Vec<&'static str> {
         let function = oriole_ir::text::parse(text).expect("a function").remove(0);
-        CodeKind::of(&function).strategies(level).into_iter().map(Backend::name).collect()
+        CodeKind::of_function(&function).strategies(level).into_iter().map(Backend::name).collect()
     }
 
     const STRAIGHT: &str = "func kernel @f {\nbb0:\n    R0 = FADD R1, R2\n    EXIT\n}";
@@ -102,14 +103,14 @@ mod tests {
     const PRODUCT: &str = "func kernel @f {\nbb0:\n    R4:R7 = HMMA.16816.F32 R20:R23, R24:R25, R4:R7\n    EXIT\n}";
 
     #[test]
-    fn code_decides() {
+    fn strategies_depend_on_loops_and_matrix_products() {
         assert_eq!(names(STRAIGHT, 3), ["b", "c", "critical-path", "combined"]);
         assert_eq!(names(LOOP, 3), ["b", "c", "critical-path", "combined", "loop-aware"]);
         assert_eq!(names(PRODUCT, 3), ["b", "c", "critical-path", "combined", "tensor"]);
     }
 
     #[test]
-    fn low_levels_and_large_functions_try_less() {
+    fn low_levels_and_large_functions_try_fewer_strategies() {
         assert_eq!(names(LOOP, 1), ["b"]);
         assert_eq!(names(LOOP, 2), ["b", "loop-aware"]);
         let mut large = "func kernel @f {\nbb0:\n".to_owned();

@@ -19,8 +19,8 @@ use crate::quads;
 const FIRST_KERNEL_UNIFORM: u16 = 36;
 /// Number of the first callee-saved convergence barrier; all higher ones are callee-saved too.
 const FIRST_CALLEE_SAVED_BARRIER: u16 = 6;
-/// Number of the general register from which on the upper four of every eight registers are callee-saved.
-const FIRST_MIXED: u16 = 32;
+/// Number of the first general register of the range in which the upper four of every eight registers are callee-saved.
+const FIRST_PARTLY_CALLEE_SAVED: u16 = 32;
 /// Minimum number of general registers of a device function and of any function with calls.
 pub const MIN_REGISTERS: u32 = 22;
 
@@ -32,7 +32,7 @@ pub const MIN_TO_ALLOCATE: u32 = 24;
 pub fn is_callee_saved(register: u16) -> bool {
     match register {
         2 | 16..=31 => !is_return_address(register),
-        FIRST_MIXED.. => register % 8 >= 4,
+        FIRST_PARTLY_CALLEE_SAVED.. => register % 8 >= 4,
         _ => false,
     }
 }
@@ -153,7 +153,7 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !has_abi_calls(function) && !is_runtime(&function.name) {
         let mut caller_saved_only = environment.clone();
-        caller_saved_only.reserved.general = set(0..256, |register| is_callee_saved(register) || register >= FIRST_MIXED);
+        caller_saved_only.reserved.general = set(0..256, |register| is_callee_saved(register) || register >= FIRST_PARTLY_CALLEE_SAVED);
         let mut attempt = function.clone();
         let found = allocate_checked(&mut attempt, &caller_saved_only, verify);
         if let Ok(allocation) = found
@@ -190,7 +190,7 @@ fn register(first: u8, count: u8) -> Operand {
 }
 
 /// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer.
-/// Replaces the calls that stand for texture fetches by quads by their instructions.
+/// Replaces each call that represents a texture fetch by a quad with the instructions of the fetch.
 ///
 /// **Before**: physical registers. **After**: the return address is an operand of every call.
 pub fn write_return_addresses(function: &mut Function) {

@@ -12,13 +12,13 @@ use crate::function_report::FunctionReport;
 use crate::history::InstHistory;
 use crate::job::Job;
 
-/// The records about one function.
+/// The records about one function for `oriole explain`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Decisions {
     /// Remarks about changes that passes made at PTX instructions, or rejected and why, in the order of the passes.
     pub remarks: Vec<DecisionRemark>,
     /// The machine registers that hold PTX registers, sorted by machine register and address.
-    pub registers: Vec<HeldRegister>,
+    pub registers: Vec<PtxRegisterLocation>,
     /// Offsets in bytes of the instructions that store or load spilled registers, in ascending order.
     pub spill_code: Vec<u32>,
     /// Size of the local variables in the stack frame, in bytes.
@@ -36,13 +36,13 @@ pub struct DecisionRemark {
     pub offset: Option<u32>,
     /// Whether the pass made the change.
     pub is_done: bool,
-    /// What was done, or why it was not done.
+    /// Description of the change, or the reason why there was none.
     pub text: String,
 }
 
 /// A range of addresses in which a machine register holds a word of a PTX register.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct HeldRegister {
+pub struct PtxRegisterLocation {
     /// Name of the machine register, such as `R4`.
     pub register: String,
     /// Start of the range in bytes from the start of the function.
@@ -58,11 +58,17 @@ pub struct HeldRegister {
 /// Name of the pass that inserts waits and fences for asynchronous matrix products, whose remarks are recorded separately.
 const PRODUCT_PASS: &str = "settle-products";
 
-impl HeldRegister {
-    /// Converts a range to names of registers.
-    fn new(range: &RegisterRange, module: &Module, body: &Body) -> HeldRegister {
+impl PtxRegisterLocation {
+    /// Converts an address range to a record with the names of the two registers.
+    fn new(range: &RegisterRange, module: &Module, body: &Body) -> PtxRegisterLocation {
         let RegisterRange { register, word, file, number, start, end } = *range;
-        HeldRegister { register: format!("{}{number}", file.prefix()), start, end, name: register_name(module, body, register), word }
+        PtxRegisterLocation {
+            register: format!("{}{number}", file.prefix()),
+            start,
+            end,
+            name: register_name(module, body, register),
+            word,
+        }
     }
 }
 
@@ -87,8 +93,8 @@ impl Decisions {
             is_done: true,
             text: remark.text.to_owned(),
         }));
-        let mut registers: Vec<HeldRegister> = match job.function().body.as_deref() {
-            Some(body) => finished.code.register_ranges.iter().map(|range| HeldRegister::new(range, job.module, body)).collect(),
+        let mut registers: Vec<PtxRegisterLocation> = match job.function().body.as_deref() {
+            Some(body) => finished.code.register_ranges.iter().map(|range| PtxRegisterLocation::new(range, job.module, body)).collect(),
             None => Vec::new(),
         };
         registers.sort_unstable();

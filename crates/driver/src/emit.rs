@@ -15,13 +15,13 @@ use oriole_support::Index;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
-/// Code is padded to a multiple of this many bytes.
+/// Alignment of code in bytes: the code of a function is padded to a multiple of this number.
 const CODE_ALIGN: usize = 128;
 
 /// The machine code of a function. Offsets are in bytes from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    /// Machine code, including padding.
+    /// The bytes of the machine code, including padding.
     pub bytes: Vec<u8>,
     /// Offsets of the `EXIT` instructions.
     pub exits: Vec<u32>,
@@ -45,7 +45,7 @@ pub struct Code {
     pub saved_registers: Vec<SavedRule>,
     /// The address ranges in which machine registers hold PTX registers; empty unless requested.
     pub register_ranges: Vec<RegisterRange>,
-    /// Offsets of the instructions that access spill slots; empty unless requested.
+    /// Byte offsets, from the start of the function, of the instructions that access spill slots; empty unless requested.
     pub spill_code: Vec<u32>,
     /// For each instruction, in the order of the code: the passes and decisions that determined its form and position; empty unless
     /// requested.

@@ -44,7 +44,7 @@ pub struct PerformanceRemark {
     pub module_number: usize,
     /// Byte offset of the PTX instruction in the source of the module; `None` if unknown.
     pub offset: Option<u32>,
-    /// What was inserted, and why.
+    /// Description of the wait or fence that was inserted, and the reason.
     pub text: &'static str,
 }
 
@@ -68,6 +68,7 @@ impl PerformanceRemark {
         PerformanceRemark::at_location(module_number, location, text)
     }
 
+    /// Creates a remark about the PTX instruction at a source location.
     fn at_location(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
         PerformanceRemark { module_number, offset: location.statement.checked_sub(1), text }
     }

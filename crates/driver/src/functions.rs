@@ -27,6 +27,7 @@ pub fn is_driver_function(name: &str) -> bool {
 
 /// The functions of a module by name. Names are interned, so comparing their numbers is enough.
 pub struct FunctionIndex<'m> {
+    /// The module whose functions are indexed.
     module: &'m Module,
     /// The first declaration or definition of each name.
     declared: FxHashMap<&'m str, FunctionId>,
@@ -200,7 +201,7 @@ fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
 /// Estimated number of cycles per PTX instruction of a callee, which is not compiled yet.
 const CYCLES_PER_STATEMENT: u32 = 5;
 
-/// Estimates the execution time of each function of a module, including everything that it calls.
+/// Returns the estimated execution time of each function of a module, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let module = index.module;
     let callees = module.functions.iter().filter_map(|function| {

@@ -20,7 +20,7 @@ pub struct InstHistory {
     pub created_by: &'static str,
     /// The changes of its form, in order.
     pub changes: Vec<FormChange>,
-    /// Why it has its position in the block.
+    /// Why the instruction has its position in its block.
     pub place: PlaceDecision,
 }
 
@@ -44,14 +44,14 @@ pub enum PlaceDecision {
         phase: u8,
         /// Issue cycle, from the start of the scheduled region.
         cycle: u32,
-        /// The second-best candidate.
+        /// The second-best candidate of the scheduler, which issued later.
         runner_up: RunnerUp,
         /// The comparison that decided between the two; completes the sentence "it goes first because ...".
         reason: &'static str,
     },
     /// The scheduler found no faster order of the region, so the original order was kept.
     Kept {
-        /// Phase of the scheduler.
+        /// Phase number of the scheduler, 97 or 110.
         phase: u8,
     },
     /// The instruction does not move, or was inserted next to another one after scheduling.
@@ -77,17 +77,21 @@ pub struct History {
     /// Whether the history is requested.
     is_recording: bool,
     /// By instruction: its mnemonic, modifiers, guard and kinds of operands after the last pass.
-    forms: Vec<Form>,
+    forms: Vec<RecordedForm>,
     /// The last decision of the scheduler about each instruction.
     picks: HashMap<Inst, Pick>,
     /// Whether a scheduling pass has run.
     is_scheduled: bool,
 }
 
+/// The form of an instruction after the last pass, and how it came about.
 #[derive(Clone, Default, Debug)]
-struct Form {
+struct RecordedForm {
+    /// Name of the pass that created the instruction.
     created_by: &'static str,
+    /// The form as text, such as `IADD3 R, R, R`.
     text: String,
+    /// The changes of the form, in order.
     changes: Vec<FormChange>,
 }
 
@@ -110,7 +114,7 @@ impl History {
             return;
         }
         let known = self.forms.len();
-        self.forms.resize_with(function.insts.len(), || Form { created_by: pass, ..Form::default() });
+        self.forms.resize_with(function.insts.len(), || RecordedForm { created_by: pass, ..RecordedForm::default() });
         let mut text = String::new();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
             text.clear();

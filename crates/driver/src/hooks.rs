@@ -75,17 +75,20 @@ pub struct Progress<'a> {
 
 /// Numbers of functions and of their PTX instructions.
 #[derive(Clone, Copy, Default, Debug)]
-struct Counts {
+struct WorkCounts {
+    /// Number of functions.
     functions: usize,
+    /// Number of their PTX instructions.
     instructions: usize,
 }
 
 /// Counts the finished functions and instructions of a compilation, and calls its hooks.
 #[derive(Debug)]
 pub struct Tracker<'a> {
+    /// The callbacks and threads of the compilation.
     hooks: &'a Hooks,
     /// The counts of finished functions, and the totals.
-    counts: Mutex<(Counts, Counts)>,
+    counts: Mutex<(WorkCounts, WorkCounts)>,
 }
 
 impl<'a> Tracker<'a> {
@@ -117,16 +120,17 @@ impl<'a> Tracker<'a> {
     /// Reports that a pass starts, unless the caller cancels the compilation.
     pub fn start_pass(&self, function: &str, pass: &'static str) -> Result<(), Failure> {
         self.check_cancelled()?;
-        self.report(function, Some(pass), Counts::default());
+        self.report(function, Some(pass), WorkCounts::default());
         Ok(())
     }
 
     /// Reports that a function with this number of PTX instructions is finished.
     pub fn finish_function(&self, function: &str, instructions: usize) {
-        self.report(function, None, Counts { functions: 1, instructions });
+        self.report(function, None, WorkCounts { functions: 1, instructions });
     }
 
-    fn report(&self, function: &str, pass: Option<&'static str>, done: Counts) {
+    /// Adds `done` to the finished counts and calls the progress callback.
+    fn report(&self, function: &str, pass: Option<&'static str>, done: WorkCounts) {
         let Some(progress) = &self.hooks.progress else { return };
         // The lock is kept during the call, so that the reported numbers never decrease.
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

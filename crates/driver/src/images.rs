@@ -16,7 +16,7 @@ use crate::whole_program::Program;
 const NOT_GIVEN: u32 = 0xff;
 
 /// Adds the texture, sampler and surface references of all modules, first those that kernels use. Also adds an external symbol for each
-/// number that the driver provides and code uses.
+/// number that code uses and the CUDA driver provides.
 pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
@@ -74,7 +74,7 @@ fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
             "clamp_ogl" => 2,
             "clamp_to_edge" => 3,
             "clamp_to_border" => 4,
-            // "wrap", "nearest", "false"
+            // The default values "wrap", "nearest" and "false" are encoded as 0.
             _ => 0,
         },
     }

@@ -23,7 +23,7 @@ pub struct Job<'m> {
     pub id: FunctionId,
     /// The locations of its variables and parameters.
     pub variables: VariableLayout,
-    /// Names of the PTX registers that hold source variables, if the compiler keeps those for debuggers.
+    /// Names of the PTX registers that hold source variables; empty unless these are kept for debuggers.
     pub debug_variables: FxHashSet<String>,
     /// Kernel parameters, as the cubin describes them; empty for a function without parameters in constant bank 0.
     pub parameters: Vec<info::Parameter>,

@@ -57,7 +57,7 @@ use oriole_ptx::ast::Module;
 
 pub use account::SchedulingReport;
 pub use compiled::Compiled;
-pub use decisions::{DecisionRemark, Decisions, HeldRegister};
+pub use decisions::{DecisionRemark, Decisions, PtxRegisterLocation};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
 pub use history::{FormChange, InstHistory, PlaceDecision, RunnerUp};

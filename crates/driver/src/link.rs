@@ -23,7 +23,7 @@ use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::Program;
 use crate::{convention, debug, images, variables};
 
-/// Builds the cubin from the compiled functions, and the reports about them.
+/// Builds the cubin from the compiled functions, and returns it with the reports about them.
 pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
     let failed = |fault| vec![CompileError::in_program(fault)];
     let internal = |message| failed(Fault::Internal(message));
@@ -104,7 +104,7 @@ fn launch_registers(job: &Job<'_>, function: &Finished) -> u32 {
 /// Minimum number of general registers of a kernel.
 const MIN_KERNEL_REGISTERS: u32 = 4;
 
-/// Collects functions, variables and external symbols into the description of the cubin.
+/// Returns the description of the cubin: functions, variables and external symbols.
 fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault> {
     let &Program { modules, indices, layouts, jobs, finished } = program;
     let Some(traits) = FileTraits::of(options.target) else {
@@ -224,7 +224,7 @@ fn padded_sizes(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }
 
-/// Converts a compiled function to the form that the cubin builder takes.
+/// Returns a compiled function in the form that the cubin builder takes.
 fn to_build_function(
     job: &Job<'_>,
     function: &Finished,

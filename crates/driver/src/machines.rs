@@ -7,7 +7,7 @@ use oriole_support::{Suffix, Target};
 /// The reason why a module cannot be compiled for a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TargetMismatch {
-    /// The module is for a later machine.
+    /// The module is for an architecture later than the machine.
     Later,
     /// The module needs the architecture-specific features of this machine, but the machine was named without the suffix `a`.
     WithoutFeatures,

@@ -142,7 +142,7 @@ pub struct BisectDecision<'a> {
     pub pass: &'static str,
     /// Name of the function.
     pub function: &'a str,
-    /// Whether the pass runs.
+    /// Whether the pass runs; otherwise it is skipped.
     pub runs: bool,
 }
 
@@ -193,7 +193,7 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// Parses the name of a choice on the command line.
+    /// Returns the choice with this name on the command line; `None` if there is none.
     pub fn parse(name: &str) -> Option<BackendChoice> {
         match name {
             "auto" => Some(BackendChoice::Auto),
@@ -202,7 +202,7 @@ impl BackendChoice {
         }
     }
 
-    /// Parses the name of a strategy on the command line.
+    /// Returns the choice of the strategy with this name on the command line; `None` if there is none.
     pub fn parse_strategy(name: &str) -> Option<BackendChoice> {
         match name {
             "auto" => Some(BackendChoice::ByCode),
@@ -269,8 +269,8 @@ pub struct DebugInfo {
 /// How much debug information to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DebugKind {
-    /// Line tables: `-lineinfo`.
+    /// Line tables only: `-lineinfo`.
     Lines,
-    /// Line tables and the debug sections of the PTX: `-g`.
+    /// Line tables, and the debug sections of the PTX: `-g`.
     Full,
 }

@@ -64,8 +64,9 @@ mod tests {
 
     use super::*;
 
-    /// Runs the tasks from the last to the first, each second one on another thread, and leaves some out.
+    /// An executor that runs the tasks from the last to the first, every second one on another thread, and leaves some out.
     struct Backwards {
+        /// Number of tasks that are left out.
         left_out: usize,
     }
 
@@ -82,6 +83,7 @@ mod tests {
         }
     }
 
+    /// Returns all kinds of parallelism.
     fn all_kinds() -> [Parallelism; 4] {
         let backwards = |left_out| Parallelism::Executor(Arc::new(Backwards { left_out }));
         [Parallelism::Threads, Parallelism::Sequential, backwards(10), backwards(3)]

@@ -108,6 +108,7 @@ impl IrObjects {
 /// Counts the executions of optional passes, over all functions of a compilation.
 #[derive(Debug)]
 pub struct BisectCounter {
+    /// The limit on the number of executions, and the callback that receives each decision.
     bisect: Bisect,
     /// Number of executions of optional passes so far.
     executions: AtomicU64,
@@ -131,7 +132,7 @@ impl BisectCounter {
 /// Measures the passes of one function as requested, and applies the bisection limit.
 #[derive(Debug)]
 pub struct Recorder<'a> {
-    /// The options that say what to record.
+    /// The options, which name the passes to measure and to print.
     pub options: &'a PassOptions,
     /// The progress tracker, which is called between passes.
     pub tracker: &'a Tracker<'a>,
@@ -142,7 +143,7 @@ pub struct Recorder<'a> {
 }
 
 /// A measurement that was started before a pass.
-pub struct Started {
+pub struct StartedMeasurement {
     /// Number of instructions of the function before the pass.
     instructions: usize,
     /// Numbers of IR objects before the pass.
@@ -163,14 +164,15 @@ impl<'a> Recorder<'a> {
     }
 
     /// Starts a measurement; `None` if the options do not request measurements.
-    pub fn start(&self, function: &Function) -> Option<Started> {
-        let start = || Started { instructions: instruction_count(function), objects: IrObjects::count(function), clock: Clock::start() };
+    pub fn start(&self, function: &Function) -> Option<StartedMeasurement> {
+        let start =
+            || StartedMeasurement { instructions: instruction_count(function), objects: IrObjects::count(function), clock: Clock::start() };
         self.options.measure.then(start)
     }
 
     /// Ends a measurement and records it.
-    pub fn finish(&self, started: Option<Started>, pass: &'static str, function: &Function) {
-        if let Some(Started { instructions, objects, clock }) = started {
+    pub fn finish(&self, started: Option<StartedMeasurement>, pass: &'static str, function: &Function) {
+        if let Some(StartedMeasurement { instructions, objects, clock }) = started {
             self.runs.borrow_mut().push(PassRun {
                 function: function.name.clone(),
                 pass,

@@ -31,11 +31,11 @@ pub struct Pass {
     pub levels: Levels,
     /// Whether the code is correct without the pass, so that bisection may skip it.
     pub is_optional: bool,
-    /// What the pass does, in one line.
+    /// Description of the pass in one line, for help texts.
     pub description: &'static str,
     /// The stage that the pass belongs to.
     pub(crate) stage: Stage,
-    /// Runs the pass.
+    /// The function that runs the pass.
     pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<Failure>>,
 }
 
@@ -140,7 +140,7 @@ passes! {
     67  "aggregate",        AtLeast(2), optional, Optimize, aggregate,        "lets one thread perform the atomic operations of a warp on one address";
     68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
-    92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
+    92  "give-way",         All,        required, Optimize, insert_yields,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
     96  "store-return",     All,        required, Optimize, store_return,     "leaves the return address of a function with calls to the prologue";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
@@ -187,15 +187,16 @@ impl Pass {
     }
 }
 
-/// The result of a pass.
-type Outcome = Result<(), Vec<Failure>>;
+/// The result of a pass: nothing, or the errors that stop the compilation of the function.
+type PassOutcome = Result<(), Vec<Failure>>;
 
 /// Returns an internal error of the compiler with this message.
 fn internal(what: impl ToString) -> Vec<Failure> {
     vec![Failure::from(Fault::Internal(what.to_string()))]
 }
 
-fn select(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `select`: selects machine instructions for the PTX instructions.
+fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
     let Selected {
@@ -233,175 +234,206 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
-fn construct_ssa(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `construct-ssa`: gives each value one definition.
+fn construct_ssa(state: &mut FunctionState<'_>) -> PassOutcome {
     oriole_ir::construct_ssa(&mut state.function);
     Ok(())
 }
 
-fn straighten(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `straighten`: merges blocks that always follow each other.
+fn straighten(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::straighten::run(&mut state.function, target);
     Ok(())
 }
 
-fn simplify(state: &mut FunctionState<'_>) -> Outcome {
+/// Passes `simplify` and `simplify-again`: drops integer arithmetic on known halves, and forms funnel shifts.
+fn simplify(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn contract(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `contract`: joins floating-point products and sums into multiply-adds, unless --fmad=false.
+fn contract(state: &mut FunctionState<'_>) -> PassOutcome {
     contract_with(state, opt::contract::Legality::Any)
 }
 
-fn contract_again(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `contract-again`: joins floating-point products and sums that unrolling brought together.
+fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
     contract_with(state, opt::contract::Legality::Encodable)?;
     // No later pass reads the contraction marks on instructions.
     opt::contract::clear_marks(&mut state.function);
     Ok(())
 }
 
-fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> Outcome {
+/// Runs contraction, unless the options forbid it; `legality` says whether its results must be encodable.
+fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> PassOutcome {
     if state.options().contract {
         opt::contract::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut(), legality);
     }
     Ok(())
 }
 
-fn fuse(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `fuse`: forms multiply-adds of 64-bit addresses.
+fn fuse(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::fuse::run(&mut state.function, target);
     Ok(())
 }
 
-fn split_index(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `split-index`: moves the constant part of an array index to the offset of the access.
+fn split_index(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::split_index::run(&mut state.function, target);
     Ok(())
 }
 
-fn legalize(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `legalize`: makes every instruction encodable on the target.
+fn legalize(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal)
 }
 
-fn forward(state: &mut FunctionState<'_>) -> Outcome {
+/// Passes `forward` and `forward-again`: copy propagation: replaces reads of a copy by reads of the copied value.
+fn forward(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::forward::run(&mut state.function, target);
     Ok(())
 }
 
-fn merge(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `merge`: common-subexpression elimination along the dominator tree.
+fn merge(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::merge::run(&mut state.function, target);
     Ok(())
 }
 
-fn hoist(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `hoist`: moves computations and loads that do not change in a loop before the loop.
+fn hoist(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::hoist::run(&mut state.function, target);
     Ok(())
 }
 
-fn narrow(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `narrow`: computes only the lower half of 64-bit numbers whose upper half is not read.
+fn narrow(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::narrow::run(&mut state.function, target);
     Ok(())
 }
 
-fn forward_stores(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `forward-stores`: forwards stored words to loads, and removes repeated loads and overwritten stores.
+fn forward_stores(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::forward_stores::run(&mut state.function);
     Ok(())
 }
 
-fn vector_loads(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `vector-loads`: joins loads of neighbouring words of shared memory.
+fn vector_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::vector_loads::run_with_remarks(&mut state.function, target, &mut state.pass_remarks);
     Ok(())
 }
 
-fn unroll(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `unroll`: replaces short loops by their iterations, and joins iterations of others.
+fn unroll(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::unroll::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
-fn fold(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `fold`: folds constants into instructions, and constant additions into address offsets.
+fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::fold::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn tie_loads(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `tie-loads`: lets guarded vector loads write over the old values.
+fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn combine(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `combine`: combines logic trees, sums of products and shifts, and signs into one instruction.
+fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::combine::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `join-phis`: joins the phis of the registers of a matrix accumulator.
+fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::join_phis::run(&mut state.function, target);
     Ok(())
 }
 
-fn uniform(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `uniform`: computes operands in uniform registers in the uniform datapath.
+fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::uniform::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn guard_sums(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `guard-sums`: adds numbers that depend on a predicate under a guard.
+fn guard_sums(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn uniform_numbers(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `uniform-numbers`: keeps doubles that are read repeatedly in uniform registers.
+fn uniform_numbers(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `remove-dead`: dead-code elimination.
+fn remove_dead(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::dead::run(&mut state.function, target);
     Ok(())
 }
 
-fn if_convert(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `if-convert`: replaces short branches by guarded instructions.
+fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::if_convert::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
-fn reduce(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `reduce`: replaces atomic operations whose old value is not read by reductions and counters.
+fn reduce(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::reduce::run(&mut state.function, target);
     Ok(())
 }
 
-fn aggregate(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `aggregate`: lets one thread perform the atomic operations of a warp on one address.
+fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::aggregate::run(&mut state.function, target);
     Ok(())
 }
 
-fn converge(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `converge`: inserts convergence barriers around divergent branches.
+fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
     let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name);
     opt::converge::run(&mut state.function, target, &may_wait);
     Ok(())
 }
 
-fn give_way(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `give-way`: inserts YIELD into loops that may wait for other threads.
+fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::insert_yields::run(&mut state.function, target);
     Ok(())
 }
 
-fn balance(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `balance`: moves additions, shifts and multiply-adds of halves to the less busy unit.
+fn balance(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::balance::run(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn pre_schedule(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `pre-schedule`: reorders instructions within blocks, before register allocation.
+fn pre_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(plan) = state.plan.filter(|plan| plan.before_allocation) else { return Ok(()) };
     let (context, environment, offered) = (state.schedule_context(), state.environment(), state.occupancies_to_estimate);
     let stats = schedule::before_allocation(&mut state.function, plan, offered, context, &environment, state.input.options);
@@ -412,7 +444,8 @@ fn pre_schedule(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
-fn allocate(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `allocate`: assigns physical registers, spills.
+fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     let (environment, options) = (state.environment(), state.input.options);
     registers::retain_valid(&state.function, &mut state.register_definitions);
     state.report_data.gather_values(&state.function, options, state.input.hardware);
@@ -449,33 +482,39 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
-fn store_return(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `store-return`: leaves the return address of a function with calls to the prologue.
+fn store_return(state: &mut FunctionState<'_>) -> PassOutcome {
     convention::store_return_address(&mut state.function);
     Ok(())
 }
 
-fn return_addresses(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `return-addresses`: writes return addresses before calls, and the instructions of texture fetches by quads.
+fn return_addresses(state: &mut FunctionState<'_>) -> PassOutcome {
     convention::write_return_addresses(&mut state.function);
     Ok(())
 }
 
-fn clear_barriers(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `clear-barriers`: clears callee-saved convergence barriers, where the target needs that.
+fn clear_barriers(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     convention::clear_barriers(&mut state.function, target);
     Ok(())
 }
 
-fn insert_prologue(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `prologue`: sets up the stack pointer, and saves and restores registers.
+fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
     prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
 }
 
-fn balance_moves(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `balance-moves`: moves copies of registers to the less busy unit.
+fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `post-schedule`: reorders instructions within blocks, after register allocation.
+fn post_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(plan) = state.plan else { return Ok(()) };
     let (context, environment) = (state.schedule_context(), state.environment());
     let stats = schedule::after_allocation(&mut state.function, plan, context, &environment, state.input.options).map_err(internal)?;
@@ -485,33 +524,39 @@ fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
-fn guard_copies(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `guard-copies`: inserts idle shared loads before asynchronous copies.
+fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::guard_copies::run(&mut state.function);
     Ok(())
 }
 
-fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `layout`: removes branches to the next block.
+fn lay_out(state: &mut FunctionState<'_>) -> PassOutcome {
     state.report_data.record_control_flow(&state.function);
     layout::run(&mut state.function);
     Ok(())
 }
 
-fn settle_products(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `settle-products`: inserts waits and fences for the registers of warpgroup matrix products.
+fn settle_products(state: &mut FunctionState<'_>) -> PassOutcome {
     state.remarks = opt::settle_products::run(&mut state.function);
     Ok(())
 }
 
-fn serial_control(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `serial-control`: computes control words that run one instruction after the other.
+fn serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
     state.controls = Some(serial::assign(&mut state.function, state.input.hardware));
     Ok(())
 }
 
-fn control(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `control`: computes stalls, scoreboards, yields and register reuse.
+fn control(state: &mut FunctionState<'_>) -> PassOutcome {
     state.controls = Some(control_words::run(&mut state.function, state.input.hardware));
     Ok(())
 }
 
-fn encode(state: &mut FunctionState<'_>) -> Outcome {
+/// Pass `encode`: encodes the instructions.
+fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;

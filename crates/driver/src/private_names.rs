@@ -46,7 +46,7 @@ fn symbols(module: &Module) -> impl Iterator<Item = (&str, Name, bool)> {
     functions.chain(variables.map(|variable| (module.name(variable.name), variable.name, variable.linkage == Linkage::Internal)))
 }
 
-/// Renames functions and variables at module scope, and what refers to them by name.
+/// Renames functions and variables at module scope, and all references to them by name.
 fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
     let change = |name: &mut Name| *name = names.get(name).copied().unwrap_or(*name);
     module.functions.iter_mut().for_each(|function| change(&mut function.name));

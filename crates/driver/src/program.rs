@@ -55,7 +55,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     let tracker = Tracker::new(&options.hooks);
     let caches = &CachePool::new(options.target);
     let settings = SharedInputs { options, hardware, tracker: &tracker, bisect: bisect.as_ref(), caches };
-    let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
+    let mut results = CompilationResults { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
     results.compile(&jobs, &indices, settings);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if results.errors.is_empty() {
@@ -64,7 +64,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::new(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
-    let Results { finished, mut errors, .. } = results;
+    let CompilationResults { finished, mut errors, .. } = results;
     if tracker.check_cancelled().is_err() || errors.iter().any(|error| error.fault == Fault::Cancelled) {
         return Err(vec![CompileError::in_program(Fault::Cancelled)]);
     }
@@ -80,8 +80,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware)
 }
 
-/// Returns the source position for the message that a function uses too much of a memory: its first variable in that memory, or else its
-/// first statement. `None` if it has neither.
+/// Returns the source position to report if a function uses too much of a memory: its first variable in that memory, or else its first
+/// statement. `None` if it has neither.
 fn memory_use_position(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
     let body = job.function().body.as_deref()?;
     let space = match memory {
@@ -121,24 +121,31 @@ fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) 
 /// The inputs that all functions of a compilation share.
 #[derive(Clone, Copy)]
 struct SharedInputs<'a> {
+    /// Target and settings.
     options: &'a Options,
+    /// The hardware model of the target.
     hardware: &'a Hardware<'a>,
+    /// Counts finished functions and calls the hooks.
     tracker: &'a Tracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
+    /// Caches for instruction selection and encodability.
     caches: &'a CachePool,
 }
 
 /// The compiled functions, their errors, and the records of the passes, each in the order of the jobs.
-struct Results<'a> {
+struct CompilationResults<'a> {
+    /// The compiled functions.
     finished: Vec<Finished>,
     /// Names of all functions that the compiled functions call directly.
     callees: BTreeSet<String>,
+    /// The errors of functions that could not be compiled.
     errors: Vec<CompileError>,
+    /// The records of the passes, to which those of each function are appended.
     log: &'a mut PassLog,
 }
 
-impl Results<'_> {
+impl CompilationResults<'_> {
     /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which needs a fixed order of
     /// pass executions.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: SharedInputs<'_>) {
@@ -199,7 +206,7 @@ fn add_runtime(
     Ok(())
 }
 
-/// Assigns places to the variables of all modules. In the constant banks, each module follows the one before.
+/// Assigns offsets to the variables of all modules. In the constant banks, each module follows the one before.
 fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
     let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];

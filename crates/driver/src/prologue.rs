@@ -12,10 +12,11 @@ use oriole_isa::{Symbols, SystemLayout};
 use crate::convention::{self, STACK_POINTER};
 use crate::error::{Excess, LimitedMemory};
 
-/// Frame sizes are multiples of this many bytes, so that alignment in one frame holds in the frames of callees too.
+/// Size in bytes that frame sizes are multiples of, so that alignment in one frame also holds in the frames of callees.
 const FRAME_UNIT: u32 = 16;
-/// As [`FRAME_UNIT`], for a kernel without calls: no other frame depends on the size of its frame.
-const LEAST_UNIT: u32 = 8;
+/// Size in bytes that the frame size of a kernel without calls is a multiple of. No other frame depends on it, so it can be smaller than
+/// [`FRAME_UNIT`].
+const KERNEL_FRAME_UNIT: u32 = 8;
 /// Number of a general register that holds no value when a function starts or returns, for use as a scratch register.
 const SCRATCH: u16 = 0;
 
@@ -26,10 +27,10 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     if is_kernel && !uses_stack(function) {
         return Ok(());
     }
-    let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { to_save(function) };
+    let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { registers_to_save(function) };
     let saved_at = function.frame_bytes.next_multiple_of(4);
     let slots = (registers.len() + barriers.len()) as u32;
-    let unit = if is_kernel && !convention::has_abi_calls(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
+    let unit = if is_kernel && !convention::has_abi_calls(function) { KERNEL_FRAME_UNIT } else { FRAME_UNIT }.max(function.frame_align);
     let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
     let limits = &SystemLayout::of(target).limits;
     let most = if has_spills || slots > 0 { limits.frame_with_slots } else { limits.frame };
@@ -52,7 +53,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
         at += 4;
     }
     for &barrier in &barriers {
-        let operands = [general(SCRATCH), of(RegFile::Convergence, barrier)];
+        let operands = [general(SCRATCH), register_operand(RegFile::Convergence, barrier)];
         prologue.push(machine(function, Opcode::BMOV, &[".32", ".CLEAR"], &operands, 1));
         prologue.push(store(function, at, SCRATCH));
         at += 4;
@@ -70,7 +71,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
         }
         for &barrier in &barriers {
             epilogue.push(load(function, at, SCRATCH));
-            let operands = [of(RegFile::Convergence, barrier), general(SCRATCH)];
+            let operands = [register_operand(RegFile::Convergence, barrier), general(SCRATCH)];
             epilogue.push(machine(function, Opcode::BMOV, &[".32"], &operands, 1));
             at += 4;
         }
@@ -82,14 +83,17 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     Ok(())
 }
 
-fn of(file: RegFile, first: u16) -> Operand {
+/// Returns an operand of one register of a file.
+fn register_operand(file: RegFile, first: u16) -> Operand {
     Operand::new(OperandKind::Register { file, first, count: 1 })
 }
 
+/// Returns an operand of one general register.
 fn general(first: u16) -> Operand {
-    of(RegFile::General, first)
+    register_operand(RegFile::General, first)
 }
 
+/// Creates a machine instruction; `results` is the number of operands that are results.
 fn machine(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
     let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
     function.new_inst(Op::Machine(opcode), symbols, None, operands, results)
@@ -111,6 +115,7 @@ fn address(offset: u32) -> [Operand; 3] {
     [opening, bracket(general(STACK_POINTER.into())), bracket(Operand::from(offset))]
 }
 
+/// Creates a store of a general register to the frame at `offset` bytes from the stack pointer.
 fn store(function: &mut Function, offset: u32, register: u16) -> Inst {
     let [opening, base, offset] = address(offset);
     let inst = machine(function, Opcode::STL, &[], &[opening, base, offset, general(register)], 0);
@@ -118,6 +123,7 @@ fn store(function: &mut Function, offset: u32, register: u16) -> Inst {
     inst
 }
 
+/// Creates a load of a general register from the frame at `offset` bytes from the stack pointer.
 fn load(function: &mut Function, offset: u32, register: u16) -> Inst {
     let [opening, base, offset] = address(offset);
     let inst = machine(function, Opcode::LDL, &[], &[general(register), opening, base, offset], 1);
@@ -133,7 +139,7 @@ fn describe(function: &mut Function, inst: Inst) {
 
 /// Returns the callee-saved registers and convergence barriers that a function writes, and the return address if the function has calls
 /// ([`convention::store_return_address`]).
-fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
+fn registers_to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     let has_calls = convention::has_abi_calls(function);
     let is_saved = |register: u16| convention::is_callee_saved(register) || has_calls && convention::is_return_address(register);
     let (mut registers, mut barriers) = (Vec::new(), Vec::new());

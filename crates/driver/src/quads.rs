@@ -1,4 +1,4 @@
-//! Texture fetches by the four threads of a quad ([`QuadFetch`]), on targets where the texture unit computes the derivatives of
+//! Expands texture fetches by the four threads of a quad ([`QuadFetch`]), on targets where the texture unit computes the derivatives of
 //! three-dimensional textures, of cube maps and of fetches with a comparison as differences between the threads of a quad.
 //!
 //! A fetch is executed four times, once for each thread of the quad. In round `k` all four threads have the coordinates of thread `k`:
@@ -46,56 +46,66 @@ use crate::convention::STACK_POINTER;
 const WITHIN_QUADS: i64 = 0x1c03;
 /// Bit of the mark register in threads that take part. The predicates are below it.
 const TAKES_PART: i64 = 0x200;
-/// The predicates in the mark register; the first is restored apart from the others.
+/// Bits of the seven predicates in the mark register.
 const ALL_PREDICATES: i64 = 0x7f;
+/// Bits of the predicates P1 to P6 in the mark register; P0 is restored separately, because it guards the restoring instructions.
 const LATER_PREDICATES: i64 = 0x7e;
-/// Function of `LOP3.LUT` for `a & b` and for `a | b`.
+/// Truth table of `LOP3.LUT` for `a & b`.
 const AND: i64 = 0xc0;
+/// Truth table of `LOP3.LUT` for `a | b`.
 const OR: i64 = 0xfc;
 
-/// A word for each purpose; see [`QuadFetch`] for the registers of operands and results.
+/// Register number of a temporary word. The scratch registers follow the operands and results of [`QuadFetch`].
 const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
-/// The thread of the quad whose operands a round uses.
+/// Number of the register with the index, in its quad, of the thread whose operands a round uses.
 const THREAD: u8 = TEMPORARY + 1;
-/// First register of the coordinates, then of the components.
-const PLACE: u8 = THREAD + 1;
-/// First register of handle, offsets and the value to compare with.
-const REST: u8 = PLACE + 4;
-/// The threads of the quad that take part, one bit each.
-const PRESENT: u8 = REST + 4;
-/// The first of these threads.
-const FIRST: u8 = PRESENT + 1;
-/// Predicates of the thread, and whether it takes part.
-const MARK: u8 = FIRST + 1;
+/// Number of the first register of the coordinates; after the fetch, of the components.
+const COORDINATES: u8 = THREAD + 1;
+/// Number of the first register of the handle, the offsets and the value to compare with.
+const OTHER_OPERANDS: u8 = COORDINATES + 4;
+/// Number of the register with the set of threads of the quad that take part, one bit each.
+const PARTICIPANTS: u8 = OTHER_OPERANDS + 4;
+/// Number of the register with the index of the first thread that takes part.
+const FIRST_PARTICIPANT: u8 = PARTICIPANTS + 1;
+/// Number of the mark register: the predicates of the thread, and whether it takes part ([`TAKES_PART`]).
+const MARK: u8 = FIRST_PARTICIPANT + 1;
 
+/// Returns an operand of `count` general registers.
 fn register(number: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: number.into(), count })
 }
 
+/// Returns an operand of one general register.
 fn word(number: u8) -> Operand {
     register(number, 1)
 }
 
+/// Returns a predicate operand.
 fn predicate(number: u16) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Predicate, first: number, count: 1 })
 }
 
+/// Returns the convergence barrier that holds the active threads.
 fn barrier() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Convergence, first: QuadFetch::BARRIER.into(), count: 1 })
 }
 
+/// Returns an operand that names a special register or another symbol.
 fn name(text: &str) -> Operand {
     Operand::from(Symbol::find(text).unwrap_or(Symbol::NAME_))
 }
 
-/// The instructions written so far.
+/// Appends instructions to a list.
 struct Writer<'a> {
+    /// The function that is compiled.
     function: &'a mut Function,
+    /// The list that instructions are appended to.
     insts: &'a mut Vec<Inst>,
+    /// Source location of the instructions.
     location: Location,
 }
 
-/// Appends the instructions of a fetch, which the call `call` stands for, to `insts`.
+/// Appends the instructions of a fetch to `insts`; `call` is the call that represents the fetch until then.
 pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
     let mut writer = Writer { function, insts, location };
@@ -108,10 +118,12 @@ pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut
 }
 
 impl Writer<'_> {
+    /// Appends an unguarded instruction; `results` is the number of operands that are results.
     fn emit(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
         self.emit_guarded(None, opcode, modifiers, operands, results);
     }
 
+    /// Appends an instruction with an optional guard; `results` is the number of operands that are results.
     fn emit_guarded(&mut self, guard: Option<Guard>, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
         let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
         let inst = self.function.new_inst(Op::Machine(opcode), symbols, guard, operands, results);
@@ -119,13 +131,13 @@ impl Writer<'_> {
         self.insts.push(inst);
     }
 
-    /// Notes the active threads, and activates all threads of their quads.
+    /// Records the active threads in the barrier, and activates all threads of their quads.
     fn activate_quads(&mut self) {
         self.emit(Opcode::BMOV, &[".32"], &[barrier(), name("MACTIVE")], 1);
         self.emit(Opcode::BMOV, &[".32", ".PQUAD"], &[name("MACTIVE"), barrier()], 0);
     }
 
-    /// Activates the noted threads.
+    /// Activates only the threads that the barrier has recorded.
     fn activate_noted(&mut self) {
         self.emit(Opcode::BMOV, &[".32"], &[name("MACTIVE"), barrier()], 0);
     }
@@ -136,17 +148,20 @@ impl Writer<'_> {
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
     }
 
+    /// Returns the operands of the address of a slot below the stack pointer.
     fn address(slot: usize) -> [Operand; 3] {
         let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
         let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
         [opening, bracket(word(STACK_POINTER)), bracket(Operand::from(-4 * (slot as i64 + 1)))]
     }
 
+    /// Appends a store of a register to a slot below the stack pointer.
     fn store(&mut self, guard: Option<Guard>, slot: usize, register: u8) {
         let [opening, base, offset] = Self::address(slot);
         self.emit_guarded(guard, Opcode::STL, &[], &[opening, base, offset, word(register)], 0);
     }
 
+    /// Appends a load of a register from a slot below the stack pointer.
     fn load(&mut self, guard: Option<Guard>, slot: usize, register: u8) {
         let [opening, base, offset] = Self::address(slot);
         self.emit_guarded(guard, Opcode::LDL, &[], &[word(register), opening, base, offset], 1);
@@ -186,33 +201,33 @@ impl Writer<'_> {
     /// Finds the threads of the quad that take part, and the first of them.
     fn find_present(&mut self) {
         let not_true = Operand::PT.inverted_predicate();
-        self.emit(Opcode::VOTE, &[".ANY"], &[word(PRESENT), Operand::PT, predicate(0)], 2);
+        self.emit(Opcode::VOTE, &[".ANY"], &[word(PARTICIPANTS), Operand::PT, predicate(0)], 2);
         self.emit(Opcode::S2R, &[], &[word(TEMPORARY), name("SR_LANEID")], 1);
         let operands = [word(TEMPORARY), word(TEMPORARY), 0x1c.into(), Operand::RZ, AND.into(), not_true];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
-        self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[word(PRESENT), Operand::RZ, word(TEMPORARY), word(PRESENT)], 1);
-        self.emit(Opcode::MOV, &[], &[word(FIRST), 3.into()], 1);
+        self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[word(PARTICIPANTS), Operand::RZ, word(TEMPORARY), word(PARTICIPANTS)], 1);
+        self.emit(Opcode::MOV, &[], &[word(FIRST_PARTICIPANT), 3.into()], 1);
         for thread in (0..3).rev() {
-            self.select_thread(FIRST, thread);
+            self.select_thread(FIRST_PARTICIPANT, thread);
         }
     }
 
     /// Sets a register to the number of a thread of the quad if that thread takes part, otherwise to the first one that does.
     fn select_thread(&mut self, to: u8, thread: i64) {
-        self.test(predicate(1), PRESENT, 1 << thread);
+        self.test(predicate(1), PARTICIPANTS, 1 << thread);
         let number = if thread == 0 { Operand::RZ } else { thread.into() };
-        self.emit(Opcode::SEL, &[], &[word(to), word(FIRST), number, predicate(1).inverted_predicate()], 1);
+        self.emit(Opcode::SEL, &[], &[word(to), word(FIRST_PARTICIPANT), number, predicate(1).inverted_predicate()], 1);
     }
 
-    /// Gives all threads of the quad a word of one of them.
+    /// Copies a word of one thread of the quad to all threads of the quad.
     fn broadcast(&mut self, to: u8, from: u8, thread: Operand) {
         self.emit(Opcode::SHFL, &[".IDX"], &[Operand::PT, word(to), word(from), thread, WITHIN_QUADS.into()], 2);
     }
 
-    /// Fetches for one thread of the quad.
+    /// Appends the round that fetches for one thread of the quad.
     fn round(&mut self, fetch: QuadFetch, thread: i64) {
         self.select_thread(THREAD, thread);
-        let first = PLACE + u8::from(fetch.has_index);
+        let first = COORDINATES + u8::from(fetch.has_index);
         for number in 0..fetch.dimensions {
             let place = first + number;
             self.broadcast(place, QuadFetch::COORDINATES + number, word(THREAD));
@@ -225,12 +240,12 @@ impl Writer<'_> {
             self.project_to_cube(first);
         }
         if fetch.has_index {
-            self.broadcast(PLACE, QuadFetch::INDEX, word(THREAD));
+            self.broadcast(COORDINATES, QuadFetch::INDEX, word(THREAD));
         }
         let mut rest = vec![QuadFetch::HANDLE];
         rest.extend(fetch.has_offsets.then_some(QuadFetch::OFFSETS));
         rest.extend(fetch.has_compare.then_some(QuadFetch::COMPARE));
-        for (to, &from) in (REST..).zip(&rest) {
+        for (to, &from) in (OTHER_OPERANDS..).zip(&rest) {
             self.broadcast(to, from, word(THREAD));
         }
         let mut modifiers = vec![".B"];
@@ -238,13 +253,13 @@ impl Writer<'_> {
         modifiers.extend(fetch.has_compare.then_some(".DC"));
         modifiers.push(".NDV");
         let mut operands: Vec<Operand> = fetch.wants_absent.then(|| predicate(1)).into_iter().collect();
-        operands.extend([register(PLACE + 2, 2), register(PLACE, 2)]);
+        operands.extend([register(COORDINATES + 2, 2), register(COORDINATES, 2)]);
         let results = operands.len();
         let places = fetch.dimensions + u8::from(fetch.has_index);
-        operands.extend([register(PLACE, places), register(REST, rest.len() as u8), name(fetch.geometry)]);
+        operands.extend([register(COORDINATES, places), register(OTHER_OPERANDS, rest.len() as u8), name(fetch.geometry)]);
         self.emit(Opcode::TEX, &modifiers, &operands, results);
         for component in 0..4 {
-            self.broadcast(TEMPORARY, PLACE + component, Operand::RZ);
+            self.broadcast(TEMPORARY, COORDINATES + component, Operand::RZ);
             self.keep(QuadFetch::COMPONENTS + component, thread);
         }
         if fetch.wants_absent {
@@ -255,7 +270,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies the temporary word to a result in one thread of the quad.
+    /// Copies the temporary word to a result register, only in one thread of the quad.
     fn keep(&mut self, result: u8, thread: i64) {
         self.emit(Opcode::MOV, &[], &[word(result), word(TEMPORARY), (1_i64 << thread).into()], 1);
     }
@@ -274,7 +289,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the registers, except the mark, that threads that do not take part would lose.
+/// Returns the numbers of the registers, except the mark, that the fetch overwrites also in threads that do not take part.
 fn saved_registers() -> impl Iterator<Item = u8> {
     (QuadFetch::ABSENT..QuadFetch::COMPONENTS + 4).chain(QuadFetch::FIRST_SCRATCH..MARK)
 }

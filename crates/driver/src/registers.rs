@@ -116,24 +116,28 @@ fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
 mod tests {
     use super::*;
 
+    /// Returns launch bounds with a maximum number of threads and a minimum number of blocks.
     fn launch_bounds(threads: u32, blocks: Option<u32>) -> LaunchBounds {
         LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() }
     }
 
+    /// Returns options for sm_90 with a register limit and launch bounds.
     fn options(max_registers: Option<u32>, launch: LaunchOptions) -> Options {
         Options { max_registers, launch, ..Options::new(oriole_isa::Target::parse("sm_90").unwrap()) }
     }
 
+    /// Returns the register limit of a function with launch bounds on sm_90.
     fn limit_with(own: &LaunchBounds, options: &Options) -> RegisterLimit {
         register_limit("k", &complete_bounds(own, options), options, Machine::named("sm_90").unwrap())
     }
 
+    /// Returns the number of registers that launch bounds and a register limit on the command line allow.
     fn limit_of(own: &LaunchBounds, max_registers: Option<u32>) -> u32 {
         limit_with(own, &options(max_registers, LaunchOptions::default())).registers
     }
 
     #[test]
-    fn launch_bounds_divide_the_file() {
+    fn register_file_is_divided_among_the_threads_of_the_launch_bounds() {
         assert_eq!(limit_of(&launch_bounds(1024, None), None), 64);
         assert_eq!(limit_of(&launch_bounds(128, None), None), 255);
         assert_eq!(limit_of(&launch_bounds(256, Some(4)), None), 64);
@@ -157,7 +161,7 @@ mod tests {
 
     /// The expected limits are those of ptxas 13.0.88.
     #[test]
-    fn the_command_line_completes_or_overrides() {
+    fn command_line_bounds_complete_or_override_directives() {
         let launch = |threads, blocks, override_directives| {
             let max_threads = (threads > 0).then_some([threads, 1, 1]);
             options(None, LaunchOptions { max_threads, min_blocks_per_sm: blocks, override_directives })
@@ -180,7 +184,7 @@ mod tests {
     /// of blocks that the driver of an H200 allows is recorded in `crates/hardware/data/measured/occupancy_sm_90.tsv`; the occupancy
     /// calculator agrees with all entries.
     #[test]
-    fn a_block_of_the_declared_size_can_start() {
+    fn register_limit_allows_a_block_of_the_declared_size() {
         assert_eq!(limit_of(&launch_bounds(416, None), None), 128);
         // A block has 3 warps and there are four schedulers. With 96 or 88 registers five warps fit on each scheduler: 20 warps, six
         // blocks. With 80 registers six warps fit: 24 warps, eight blocks. ptxas 13.0.88 has the same limit.

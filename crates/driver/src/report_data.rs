@@ -10,7 +10,7 @@ use oriole_isel::VariableLayout;
 use oriole_ptx::ast::{self, FunctionKind};
 use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::PassSummary;
-use oriole_sched::report::statistics::{Final, Gathered, gather};
+use oriole_sched::report::statistics::{FinalCode, FunctionStatistics, gather};
 use oriole_sched::report::target::RegisterTarget;
 use oriole_sched::report::timeline::{FlowSummary, HardwareFigures};
 use oriole_sched::report::trace;
@@ -27,11 +27,11 @@ pub struct ReportData {
     /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
     /// Statistics before register allocation; `None` unless requested.
-    pub before: Option<Gathered>,
+    pub before: Option<FunctionStatistics>,
     /// Control flow of the final code before layout; `None` unless requested.
     flow_summary: Option<FlowSummary>,
     /// Statistics of the final code; `None` unless requested.
-    pub after: Option<Gathered>,
+    pub after: Option<FunctionStatistics>,
     /// Size in bytes of the local variables in the stack frame: the size of the frame before allocation.
     pub variables_size: u32,
     /// The reason for each pick of the scheduler, as text; empty unless requested.
@@ -76,7 +76,7 @@ impl ReportData {
         if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
             let costs = Costs::from_rates(hardware.rates, hardware.machine);
             let controls = |inst| controls.get(inst);
-            let final_code = Final { controls: &controls, flow_summary, before };
+            let final_code = FinalCode { controls: &controls, flow_summary, before };
             self.after = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
         }
     }

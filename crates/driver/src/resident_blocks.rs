@@ -18,7 +18,7 @@ use crate::state::FunctionState;
 const MAX_EXCESS: u32 = 16;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAPS: u32 = 8;
-/// An allocation for more resident blocks may have one additional instruction per this number of instructions.
+/// Minimum number of instructions for which one additional instruction is acceptable in an allocation for more resident blocks.
 const INSTRUCTIONS_PER_MOVE: usize = 64;
 
 /// Allocates `before`, the function before allocation, so that more thread blocks are resident than with the allocation `found`, which has
@@ -72,13 +72,14 @@ fn limit_for_more_blocks(registers: u32, launch: &Launch, machine: &Machine) -> 
 mod tests {
     use super::*;
 
+    /// Returns the register limit for more resident blocks on sm_90.
     fn limit(registers: u32, launch: &Launch) -> Option<u32> {
         limit_for_more_blocks(registers, launch, Machine::named("sm_90").unwrap())
     }
 
     /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers, three with 80 (in units of eight).
     #[test]
-    fn the_limit_is_that_of_one_more_block() {
+    fn limit_allows_one_more_resident_block() {
         let launch = Launch { threads: 256, ..Launch::default() };
         assert_eq!(limit(132, &launch), Some(128));
         assert_eq!(limit(144, &launch), Some(128));

@@ -97,7 +97,7 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
     };
     let usual = mode.unwrap_or(ScheduleMode::Ilp);
     match backend {
-        BackendChoice::Default => vec![Plan::new(CodeKind::of(function).default_strategy(options.level), usual)],
+        BackendChoice::Default => vec![Plan::new(CodeKind::of_function(function).default_strategy(options.level), usual)],
         BackendChoice::ByTarget => vec![published_plan(hardware.machine, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {
@@ -110,7 +110,7 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
             all.collect()
         }
         BackendChoice::ByCode => {
-            let kind = CodeKind::of(function);
+            let kind = CodeKind::of_function(function);
             kind.strategies(options.level).into_iter().map(|strategy| Plan::new(strategy, usual)).collect()
         }
     }
@@ -169,8 +169,8 @@ fn with_scheduler(
     })
 }
 
-/// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, in percent, the scheduler also estimates the
-/// time that the additional registers would save.
+/// Schedules a function before register allocation (phase 97), and returns statistics. For each occupancy in `warps_offered`, in percent,
+/// the scheduler also estimates the time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
@@ -185,7 +185,7 @@ pub fn before_allocation(
     with_scheduler(plan, context, environment, options, warps_offered, |scheduler| scheduler.run_on_values(function))
 }
 
-/// Schedules after register allocation (phase 110).
+/// Schedules a function after register allocation (phase 110), and returns statistics.
 pub fn after_allocation(
     function: &mut Function,
     plan: Plan,

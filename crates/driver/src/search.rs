@@ -36,7 +36,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
     // Computed here once, so that all copies of the state share it.
     state.environment();
     let mut trials = schedule::max_trials(instruction_count(&state.function), options);
-    let mut best: Option<Best<'a>> = None;
+    let mut best: Option<BestSchedule<'a>> = None;
     for plan in schedule::plans(&state.function, options, state.input.hardware) {
         if trials == 0 {
             break;
@@ -64,30 +64,31 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
                 resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
             });
-            Best::keep_better(&mut best, allocated);
+            BestSchedule::keep_better(&mut best, allocated);
             if let Some(more_blocks) = more_blocks {
-                Best::keep_better(&mut best, more_blocks);
+                BestSchedule::keep_better(&mut best, more_blocks);
             }
         }
         if let Some(low_occupancy) = low_occupancy {
-            Best::keep_better(&mut best, low_occupancy);
+            BestSchedule::keep_better(&mut best, low_occupancy);
         }
     }
     Ok(best.map(|best| best.state))
 }
 
 /// The best schedule so far. Its time is only computed when another schedule is compared with it.
-struct Best<'a> {
+struct BestSchedule<'a> {
     /// Estimated execution time; `None` if not computed yet.
     time: Option<f64>,
+    /// The function after allocation and scheduling.
     state: FunctionState<'a>,
 }
 
-impl<'a> Best<'a> {
+impl<'a> BestSchedule<'a> {
     /// Keeps the schedule with the lower estimated time; of equal ones, the earlier.
-    fn keep_better(best: &mut Option<Best<'a>>, other: FunctionState<'a>) {
+    fn keep_better(best: &mut Option<BestSchedule<'a>>, other: FunctionState<'a>) {
         let Some(best) = best else {
-            *best = Some(Best { time: None, state: other });
+            *best = Some(BestSchedule { time: None, state: other });
             return;
         };
         let known = best.time.unwrap_or_else(|| time(&best.state));

@@ -120,7 +120,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
-/// Converts a global or constant variable to the form that the cubin builder takes.
+/// Returns a global or constant variable in the form that the cubin builder takes.
 fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
@@ -131,6 +131,7 @@ fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Ho
     }
 }
 
+/// Returns the relocations for the addresses in the initial value of a variable.
 fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
     data.addresses.iter().map(|address| relocation(index, address)).collect()
 }

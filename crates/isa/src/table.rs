@@ -89,6 +89,32 @@ impl Symbol {
     /// Flag of symbols that hold a field value without a spelling.
     const INVALID: u16 = 0x8000;
 
+    /// Returns whether the symbol names an invariant special register: one that has the same value as long as the thread runs. Clocks,
+    /// counters and the physical location, such as the multiprocessor number, are not invariant.
+    pub fn is_invariant_special_register(self) -> bool {
+        const INVARIANT: [&str; 18] = [
+            "SR_LANEID",
+            "SR_TID",
+            "SR_TID.X",
+            "SR_TID.Y",
+            "SR_TID.Z",
+            "SR_CTAID.X",
+            "SR_CTAID.Y",
+            "SR_CTAID.Z",
+            "SR_NTID",
+            "SR_EQMASK",
+            "SR_LTMASK",
+            "SR_LEMASK",
+            "SR_GTMASK",
+            "SR_GEMASK",
+            "SR_SWINHI",
+            "SR_LWINHI",
+            "SR_CgaCtaId",
+            "SRZ",
+        ];
+        INVARIANT.contains(&self.spelling())
+    }
+
     /// Returns the symbol for a field value that has no spelling; it prints as `.INVALIDn`.
     pub(crate) fn invalid(value: u64) -> Symbol {
         Symbol(Self::INVALID | value as u16)

@@ -47,7 +47,7 @@ const LAST_LANE: i64 = 31;
 /// Clamp and segment operand of a `SHFL` that may read from any thread of the warp.
 const WHOLE_WARP: i64 = 0x1f;
 
-/// Counts of what the pass changed.
+/// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of atomic operations that one thread performs for its warp.
@@ -79,7 +79,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// The atomic operations that can be combined.
+/// The operation that an atomic instruction performs on memory; only operations that can be combined have a variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AtomicKind {
     Add,
@@ -93,9 +93,11 @@ enum AtomicKind {
 /// An atomic operation on integers that can be combined.
 #[derive(Clone, Copy, Debug)]
 struct Atomic {
+    /// The operation that computes the new value in memory from the old value and the operand.
     kind: AtomicKind,
+    /// Whether a minimum or maximum compares signed numbers.
     is_signed: bool,
-    /// The result that receives the old value; `None` if there is none.
+    /// The result that receives the old value of the memory; `None` if nothing reads it.
     old: Option<Part>,
     /// The operand that is combined with the value in memory.
     value: Operand,
@@ -106,7 +108,7 @@ struct Atomic {
 }
 
 impl Atomic {
-    /// Matches an atomic operation that can be combined; `None` for other instructions.
+    /// Matches an atomic operation that can be combined; `None` for other instructions. Returns its description.
     fn match_inst(function: &Function, inst: Inst) -> Option<Atomic> {
         let data = &function.insts[inst];
         let opcode = data.op.machine()?;
@@ -157,7 +159,7 @@ impl Atomic {
     }
 }
 
-/// How the operands of the active threads are combined into one.
+/// How the operands of the participating threads are combined into the one operand of the leader's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Combination {
     /// All operands are equal, and applying the operation once has the same effect as applying it for each thread.
@@ -172,13 +174,13 @@ enum Combination {
 
 /// Truth table of `a & b` in `LOP3`.
 const AND_TABLE: i64 = 0xc0;
-/// Number of bits of the number of a thread in its warp.
+/// Number of bits of a lane number.
 const WARP_BITS: u32 = 5;
 
-/// The threads of the warp that perform an atomic operation under one guard. Computed once for all operations with this guard, as long as
-/// the set of active threads does not change.
+/// The threads of a warp that participate in an atomic operation: active, with a true guard. Computed once for all operations with this
+/// guard, as long as the set of active threads does not change.
 #[derive(Clone, Copy)]
-struct Voters {
+struct ParticipatingThreads {
     /// Mask of the participating threads: active, with the guard true.
     mask: Operand,
     /// Lane number of the leader.
@@ -198,25 +200,34 @@ struct Prefixes {
     prefix_sum: Operand,
     /// Predicate: whether all 32 threads of the warp participate.
     is_full: Operand,
-    /// Predicate: whether this thread performs the atomic operation.
+    /// Predicate: whether this thread performs the atomic operation: the last thread if all participate, otherwise every participating
+    /// thread.
     performs_atomic: Operand,
-    /// The combined value of the participating threads, which the remaining atomic operation takes. Other threads have no use for it.
+    /// The operand of the remaining atomic operation: in the last thread of a full warp the sum of all threads, otherwise the thread's own
+    /// operand.
     operand: Operand,
 }
 
 /// Values that operations of a block can share, as long as the set of active threads does not change.
 #[derive(Default)]
 struct SharedValues {
-    voters: FxHashMap<Option<Guard>, Voters>,
+    /// By guard: the participating threads.
+    participants: FxHashMap<Option<Guard>, ParticipatingThreads>,
+    /// By guard and summand: the prefix sums of the summand.
     prefixes: FxHashMap<(Option<Guard>, OperandKind), Prefixes>,
 }
 
-/// State of the pass.
+/// State of the pass for one function.
 struct Aggregate {
+    /// The GPU architecture.
     target: Target,
+    /// Predecessors and successors of the blocks.
     flow: ControlFlow,
+    /// Which values are the same in all threads of a warp.
     uniformity: Uniformity,
+    /// By value: the instruction that defines it.
     definitions: Definitions,
+    /// By value: the instructions that read it.
     def_use: DefUse,
     /// The lane number of the thread; `None` until it is needed.
     lane: Option<Operand>,
@@ -253,7 +264,7 @@ impl Aggregate {
         count
     }
 
-    /// Matches an atomic operation that can be combined. If nothing reads the old value, the match has none.
+    /// Matches an atomic operation that can be combined. `Atomic::old` is `None` if nothing reads the old value.
     fn match_atomic(&self, function: &Function, inst: Inst) -> Option<Atomic> {
         let atomic = Atomic::match_inst(function, inst)?;
         let old = atomic.old.filter(|part| !self.def_use.uses(part.value).is_empty());
@@ -277,16 +288,16 @@ impl Aggregate {
     /// Returns whether a guard tests values that differ between threads for equality, so that it probably holds in one thread.
     fn selects_single_thread(&self, function: &Function, guard: Guard) -> bool {
         let OperandKind::Value(part) = guard.kind else { return false };
-        let Some(inst) = self.definitions.of(part.value) else { return false };
+        let Some(inst) = self.definitions.definition_of(part.value) else { return false };
         let data = &function.insts[inst];
         let relation = if guard.negated { Symbol::NE } else { Symbol::EQ };
         let is_telling = |source: &Operand| !self.uniformity.is_uniform_operand(source) && !self.has_few_values(function, source);
         data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && function.sources(inst).iter().any(is_telling)
     }
 
-    /// Returns whether an operand is a word of which a mask leaves so few bits that several threads of a warp probably have the same value.
+    /// Returns whether an operand has so few bits that are not masked out that several threads of a warp probably have the same value.
     fn has_few_values(&self, function: &Function, operand: &Operand) -> bool {
-        let Some(inst) = operand.value().and_then(|value| self.definitions.of(value)) else { return false };
+        let Some(inst) = operand.value().and_then(|value| self.definitions.definition_of(value)) else { return false };
         let [_, mask, _, table, ..] = function.sources(inst) else { return false };
         let is_and = function.insts[inst].is_machine(Opcode::LOP3) && table.integer() == Some(AND_TABLE);
         is_and && mask.integer().is_some_and(|mask| (mask as u32).count_ones() < WARP_BITS)
@@ -333,47 +344,48 @@ impl Aggregate {
     ) {
         let guard = function.insts[inst].guard;
         let mut prelude = Prelude::before(function, inst);
-        let mut voters = match shared.voters.get(&guard) {
+        let mut participants = match shared.participants.get(&guard) {
             Some(known) => *known,
-            None => self.vote(function, guard, &mut prelude),
+            None => self.emit_vote(function, guard, &mut prelude),
         };
         let combined = match combination {
             Combination::Product => {
-                let count = *voters.count.get_or_insert_with(|| emit_word(&mut prelude, function, Opcode::POPC, &[], &[voters.mask]));
-                self.multiply_add(function, &mut prelude, atomic, count, None)
+                let count =
+                    *participants.count.get_or_insert_with(|| emit_word(&mut prelude, function, Opcode::POPC, &[], &[participants.mask]));
+                self.emit_multiply_add(function, &mut prelude, atomic, count, None)
             }
-            Combination::Reduction(opcode) => self.reduction(function, &mut prelude, atomic, guard, opcode),
+            Combination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
             Combination::Once | Combination::Prefix => atomic.value,
         };
-        let rank = atomic.old.map(|_| *voters.rank.get_or_insert_with(|| self.rank(function, &mut prelude, voters.mask)));
-        shared.voters.insert(guard, voters);
+        let rank = atomic.old.map(|_| *participants.rank.get_or_insert_with(|| self.emit_rank(function, &mut prelude, participants.mask)));
+        shared.participants.insert(guard, participants);
         new_insts.extend(prelude.insts.iter().copied());
-        let old = set_guard_and_operand(function, inst, atomic, voters.is_leader, combined);
+        let old = set_guard_and_operand(function, inst, atomic, participants.is_leader, combined);
         new_insts.push(inst);
         let (Some(result), Some((old, tied)), Some(rank)) = (atomic.old, old, rank) else { return };
         let mut after = Prelude::before(function, inst);
-        let leader = voters.leader;
+        let leader = participants.leader;
         // Threads 1, 4 and 6 add 5 each to 100. Thread 6 leads: it adds 15 and gets the old value 100. The ranks are 0, 1 and 2, so the
         // threads get 100, 105 and 110, as if they had added one after the other.
         let words: SmallVec<[Operand; 2]> =
             (0..result.count).map(|at| emit_shuffle(&mut after, function, piece(old, at), leader)).collect();
         let base = after.pack(function, RegFile::General, &words);
-        let sum = self.multiply_add(function, &mut after, atomic, rank, Some(base));
+        let sum = self.emit_multiply_add(function, &mut after, atomic, rank, Some(base));
         define_result(function, &mut after, result, sum, guard, tied);
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the vote: the mask of the participating threads, and the leader.
-    fn vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> Voters {
+    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns their operands.
+    fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
         let leader = emit_word(prelude, function, Opcode::FLO, &[Symbol::U32], &[mask]);
         let is_leader = emit_compare(prelude, function, Symbol::AND, lane, leader, Operand::PT);
-        Voters { mask, leader, is_leader, count: None, rank: None }
+        ParticipatingThreads { mask, leader, is_leader, count: None, rank: None }
     }
 
-    /// Emits the number of threads in a mask that have a lower lane number than this one.
-    fn rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
+    /// Emits instructions that count the threads in a mask whose lane number is lower than that of this thread. Returns the count.
+    fn emit_rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
         let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_operand(function, Class::R));
         // The truth table of `a & b`.
         let table = Operand::from(AND_TABLE);
@@ -382,8 +394,9 @@ impl Aggregate {
         emit_word(prelude, function, Opcode::POPC, &[], &[below])
     }
 
-    /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0.
-    fn multiply_add(
+    /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0. Returns
+    /// the result.
+    fn emit_multiply_add(
         &self,
         function: &mut Function,
         prelude: &mut Prelude,
@@ -412,8 +425,15 @@ impl Aggregate {
         prelude.pack(function, RegFile::General, &[piece(wide_part, 0).into(), upper])
     }
 
-    /// Emits a `REDUX` or `CREDUX` that combines the operands of all participating threads.
-    fn reduction(&self, function: &mut Function, prelude: &mut Prelude, atomic: &Atomic, guard: Option<Guard>, opcode: Opcode) -> Operand {
+    /// Emits a `REDUX` or `CREDUX` that combines the operands of all participating threads. Returns the result.
+    fn emit_reduction(
+        &self,
+        function: &mut Function,
+        prelude: &mut Prelude,
+        atomic: &Atomic,
+        guard: Option<Guard>,
+        opcode: Opcode,
+    ) -> Operand {
         let name = match atomic.kind {
             AtomicKind::Add => Some(Symbol::SUM),
             AtomicKind::And => None,
@@ -441,7 +461,7 @@ impl Aggregate {
             Some(known) => *known,
             None => {
                 let mut prelude = Prelude::before(function, inst);
-                let new = self.prefixes(function, &mut prelude, guard, atomic.value);
+                let new = self.emit_prefixes(function, &mut prelude, guard, atomic.value);
                 new_insts.extend(prelude.insts.iter().copied());
                 shared.prefixes.insert(key, new);
                 new
@@ -461,8 +481,9 @@ impl Aggregate {
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the prefix sums of an operand, and which threads perform the atomic operation with which operand.
-    fn prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
+    /// Emits the prefix sums of an operand, the predicate that says which threads perform the atomic operation, and its operand. Returns
+    /// their operands.
+    fn emit_prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
         let is_full = emit_compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
@@ -507,8 +528,8 @@ fn new_operand(function: &mut Function, class: Class) -> Operand {
     function.whole(value).into()
 }
 
-/// Replaces the guard and the operand of an atomic operation. Returns its new result, the old value in the threads that perform it, and the
-/// operand that the former result was tied to; `None` if there is no result.
+/// Replaces the guard and the operand of an atomic operation. Returns the new result, which receives the old value of the memory in the
+/// threads that perform the operation, and the operand that the former result was tied to. `None` if there is no result.
 fn set_guard_and_operand(
     function: &mut Function,
     inst: Inst,
@@ -557,12 +578,12 @@ fn condition(guard: Guard) -> Operand {
     if guard.negated { operand.inverted_predicate() } else { operand }
 }
 
-/// Appends an instruction with a new 32-bit result.
+/// Appends an instruction with a new 32-bit result to `prelude`; returns the result.
 fn emit_word(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
     prelude.define(function, Class::R, opcode, modifiers, sources)
 }
 
-/// Appends an instruction with a new predicate as its first result, and `PT` (unused) as the second.
+/// Appends to `prelude` an instruction with a new predicate as its first result, and `PT` (unused) as the second; returns the predicate.
 fn emit_predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
     let result = new_operand(function, Class::P);
     let operands: SmallVec<[Operand; 8]> = [result, Operand::PT].into_iter().chain(sources.iter().copied()).collect();
@@ -570,7 +591,7 @@ fn emit_predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode
     result
 }
 
-/// Appends a test for equality whose result is combined with the predicate `other` by the operation `with`.
+/// Appends to `prelude` a test whether `a` equals `b`, combined with the predicate `other` by the operation `with`; returns the predicate.
 fn emit_compare(prelude: &mut Prelude, function: &mut Function, with: Symbol, a: Operand, b: Operand, other: Operand) -> Operand {
     emit_predicate(prelude, function, Opcode::ISETP, &[Symbol::EQ, Symbol::U32, with], &[a, b, other])
 }
@@ -583,12 +604,12 @@ fn emit_ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Gua
     result
 }
 
-/// Appends a `SEL`: `a` where the condition holds, else `b`.
+/// Appends a `SEL`, whose result is `a` where the condition holds and `b` elsewhere; returns the result.
 fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
     emit_word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
 }
 
-/// Appends an `IADD3` of three words.
+/// Appends an `IADD3` of three words to `prelude`; returns the sum.
 fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [result, Operand::PT, Operand::PT, terms[0], terms[1], terms[2]];
@@ -596,7 +617,7 @@ fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3])
     result
 }
 
-/// Appends a `SHFL` that reads a word from the thread with lane number `lane`.
+/// Appends a `SHFL` that reads a word from the thread with lane number `lane`; returns the word.
 fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
@@ -604,8 +625,8 @@ fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, la
     result
 }
 
-/// Appends the addition of the value of the thread whose lane number is lower by `distance`; a thread without such a neighbour keeps its
-/// value.
+/// Appends the addition of the value of the thread whose lane number is lower by `distance`, and returns the sum; a thread without such a
+/// neighbour keeps its value.
 fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
     let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);

@@ -30,7 +30,7 @@ use crate::rewrite::Draft;
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     let mut moved = 0;
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
-        let unit_cycles = UnitCycles::of(hardware);
+        let unit_cycles = UnitCycles::new(hardware);
         for at in 0..function.layout.len() {
             moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
         }
@@ -49,7 +49,7 @@ pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability:
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
     }
-    let unit_cycles = UnitCycles::of(hardware);
+    let unit_cycles = UnitCycles::new(hardware);
     (0..function.layout.len()).map(|at| balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
 }
 
@@ -69,7 +69,7 @@ fn balance_halves(function: &mut Function, block: Block, encodability: &mut Enco
             Some(Opcode::HFMA2) if data.modifiers.contains(&Symbol::MMA) => there += 1,
             Some(Opcode::HFMA2) => {
                 here += 1;
-                let mut draft = Draft::of(function, inst, Opcode::HFMA2);
+                let mut draft = Draft::from_inst(function, inst, Opcode::HFMA2);
                 draft.modifiers.insert(0, Symbol::MMA);
                 if encodability.is_encodable(function, inst, &draft) {
                     movable.push((inst, draft));
@@ -97,12 +97,13 @@ fn is_chosen(number: usize, wanted: usize, count: usize) -> bool {
 
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
-    /// By class index: (integer-unit cycles, multiply-unit cycles).
+    /// By latency class: cycles of the integer unit and cycles of the multiply unit, per instruction.
     by_class: Vec<(i64, i64)>,
 }
 
 impl UnitCycles {
-    fn of(hardware: &Hardware<'_>) -> UnitCycles {
+    /// Reads the rates of the two units from the hardware description.
+    fn new(hardware: &Hardware<'_>) -> UnitCycles {
         let cycles_of_class = |class: Class| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
             match class.unit() {
@@ -114,6 +115,7 @@ impl UnitCycles {
         UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
+    /// Returns the cycles of the integer unit and those of the multiply unit for an instruction.
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
         self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
@@ -159,7 +161,7 @@ fn balance_block(
     wanted
 }
 
-/// An equivalent instruction: opcode, modifiers, sources.
+/// An equivalent instruction on the other unit: opcode, modifiers, sources.
 type Alternative = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
@@ -185,7 +187,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             if *never != Operand::PT.inverted_predicate() {
                 return None;
             }
-            // The inverted zero register is all ones.
+            // A zero counts as an absent summand only without signs: the inverted zero register is all ones.
             let is_absent = |source: &Operand| is_zero(source) && source.signs.is_empty();
             let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_absent(source)).collect();
             let (zero, one) = (Operand::RZ, Operand::from(1));
@@ -195,7 +197,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
                 [a, b] => smallvec![[a, one, b], [b, one, a]],
                 _ => return None,
             };
-            // A factor has no sign.
+            // The first factor of `IMAD` has no sign modifier.
             let has_plain_factor = |order: &[Operand; 3]| order[0].signs.is_empty();
             let form = |[a, b, c]: [Operand; 3]| (Opcode::IMAD, &[Symbol::X][..], smallvec![a, b, c, *carry]);
             orders.into_iter().filter(has_plain_factor).map(form).collect()
@@ -223,10 +225,12 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
     })
 }
 
+/// Returns whether an operand is the zero register or the constant 0.
 fn is_zero(operand: &Operand) -> bool {
     operand.kind == Operand::RZ.kind
 }
 
+/// Returns whether an operand is the predicate that is always true.
 fn is_true(operand: &Operand) -> bool {
     operand.kind == Operand::PT.kind
 }

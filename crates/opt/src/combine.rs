@@ -57,7 +57,7 @@ use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// The rewrites of this pass.
+/// The rewrites that this pass can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// A `LOP3` of `LOP3`s on at most three distinct registers becomes one `LOP3`.
@@ -104,14 +104,14 @@ impl Rule {
     ];
 }
 
-/// Counts of what the pass changed.
+/// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of applications of each rule, in the order of [`Rule::ALL`].
     pub applied: [usize; Rule::ALL.len()],
 }
 
-/// Combines instructions in a whole function.
+/// Combines instructions in a whole function. Returns how often each rule was applied.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut combiner = Combiner::new(function, encodability.take());
     for at in 0..function.layout.len() {
@@ -140,18 +140,22 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     combiner.stats
 }
 
-/// State of the pass.
+/// State of the pass for one function.
 struct Combiner {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
+    /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
     /// By instruction: its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
     /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,
+    /// Number of applications of each rule so far.
     stats: Stats,
 }
 
 impl Combiner {
+    /// Collects definitions, blocks and read counts of a function.
     fn new(function: &Function, encodability: EncodabilityCache) -> Combiner {
         let mut combiner = Combiner {
             definitions: Definitions::compute(function),

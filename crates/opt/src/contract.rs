@@ -79,6 +79,7 @@ fn sum_and_fma_opcodes(product: Opcode) -> Option<(Opcode, Opcode)> {
 /// A read of a product by a sum that may absorb it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ProductRead {
+    /// The multiplication whose result the sum reads.
     product: Inst,
     /// Index of the sum's source that is the product: 0 or 1.
     at: usize,
@@ -86,7 +87,7 @@ struct ProductRead {
     is_negative: bool,
 }
 
-/// The readers of a product.
+/// The instructions that read a product.
 #[derive(Clone, Default, Debug)]
 struct Readers {
     /// The sums that may absorb the product, in program order.
@@ -97,21 +98,22 @@ struct Readers {
 
 /// The products and sums of a function, collected before any change.
 struct Contractor {
-    /// By product: its readers.
+    /// By multiplication: the instructions that read its result.
     readers: FxHashMap<Inst, Readers>,
     /// The sums in program order, each with the products that it may absorb.
     sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,
 }
 
 impl Contractor {
+    /// Collects the products and sums of a function.
     fn new(function: &Function) -> Contractor {
-        let scan = Scan::new(function);
+        let finder = ProductFinder::new(function);
         let mut contractor = Contractor { readers: FxHashMap::default(), sums: Vec::new() };
         let live = Live::find(function);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                if live.contains(inst) && !scan.is_transparent(function, inst) {
-                    contractor.visit(function, &scan, inst);
+                if live.contains(inst) && !finder.is_transparent(function, inst) {
+                    contractor.visit(function, &finder, inst);
                 }
             }
         }
@@ -119,8 +121,8 @@ impl Contractor {
     }
 
     /// Records the products that an instruction reads.
-    fn visit(&mut self, function: &Function, scan: &Scan, inst: Inst) {
-        let reads = scan.contractible_reads(function, inst);
+    fn visit(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
+        let reads = finder.contractible_reads(function, inst);
         for read in &reads {
             self.readers.entry(read.product).or_default().sums.push((inst, *read));
         }
@@ -129,7 +131,7 @@ impl Contractor {
             if reads.iter().any(|read| read.at + first == at) {
                 continue;
             }
-            for product in operand.part().into_iter().flat_map(|part| scan.products_in(function, part)) {
+            for product in operand.part().into_iter().flat_map(|part| finder.products_in(function, part)) {
                 self.readers.entry(product).or_default().has_others = true;
             }
         }
@@ -160,21 +162,23 @@ impl Contractor {
 }
 
 /// The definition of each value and the block of each instruction.
-struct Scan {
+struct ProductFinder {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
     /// By instruction: its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
 }
 
-impl Scan {
-    fn new(function: &Function) -> Scan {
+impl ProductFinder {
+    /// Collects definitions and blocks of a function.
+    fn new(function: &Function) -> ProductFinder {
         let mut inst_blocks = vec![None; function.insts.len()];
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 inst_blocks[inst.position()] = Some(block);
             }
         }
-        Scan { definitions: Definitions::compute(function), inst_blocks }
+        ProductFinder { definitions: Definitions::compute(function), inst_blocks }
     }
 
     /// Returns whether an instruction only copies or negates a value, so that its readers count as readers of the value.
@@ -212,7 +216,7 @@ impl Scan {
         let mut part = operand.part()?;
         for _ in 0..=MAX_NEGATIONS {
             part = self.definitions.origin_of_group(function, part);
-            if let Some(product) = self.definitions.of(part.value).filter(|&inst| self.fits(function, sum, operand, inst)) {
+            if let Some(product) = self.definitions.definition_of(part.value).filter(|&inst| self.fits(function, sum, operand, inst)) {
                 let is_whole = part == function.whole(part.value);
                 return is_whole.then_some((product, is_negative));
             }
@@ -222,7 +226,7 @@ impl Scan {
         None
     }
 
-    /// Returns whether `product` is a multiplication that the sum may absorb in place of `operand`.
+    /// Returns whether `product` is a multiplication that `sum` may absorb in place of its source `operand`.
     fn fits(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };
@@ -286,7 +290,7 @@ impl Scan {
             let mut register = piece(part, number);
             for _ in 0..=MAX_NEGATIONS {
                 register = self.definitions.origin(function, register);
-                let Some(inst) = self.definitions.of(register.value) else { break };
+                let Some(inst) = self.definitions.definition_of(register.value) else { break };
                 if function.insts[inst].op.machine().and_then(sum_and_fma_opcodes).is_some() && !found.contains(&inst) {
                     found.push(inst);
                 }
@@ -318,7 +322,7 @@ fn multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Dra
         factor.value()?;
         factor.signs = factor.signs.toggled(Signs::NEGATE);
     }
-    let mut draft = Draft::of(function, sum, opcode);
+    let mut draft = Draft::from_inst(function, sum, opcode);
     let start = function.insts[sum].result_count();
     let addend = draft.operands[start + 1 - read.at];
     // Operands after the two summands, such as the old value of a guarded sum, stay.

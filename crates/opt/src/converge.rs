@@ -25,9 +25,9 @@
 //! - no path leads from *D* back to *D* around *P*: no thread sets the barrier twice before it waits.
 //!
 //! If the reconvergence point is a loop header, the edges that enter the loop and the back edges first get separate blocks to reconverge
-//! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops ([`split_shared_headers`]),
-//! so that the barrier can be set before the inner one. A region that still violates a condition gets no barrier. That only costs time: operations that need the whole warp have their own
-//! `WARPSYNC`.
+//! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops
+//! ([`split_shared_headers`]), so that the barrier can be set before the inner one. A region that still violates a condition gets no
+//! barrier. That only costs time: operations that need the whole warp have their own `WARPSYNC`.
 //!
 //! There is no barrier in two more cases. Threads that would only exit together need not wait for each other. Threads also must not wait
 //! for threads that may be blocked inside the region until the whole warp arrives (`barrier` without `.aligned`): the blocked threads may
@@ -58,7 +58,7 @@ use crate::redirect_edges::redirect_edges;
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
 pub const MAX_NESTING: usize = 14;
 
-/// Counts of what the pass changed.
+/// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of regions that got a convergence barrier.
@@ -73,7 +73,9 @@ pub struct Stats {
 /// `BSYNC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Region {
+    /// The block that sets the barrier (`BSSY`) at its end.
     entry: Block,
+    /// The reconvergence point, whose first half waits on the barrier (`BSYNC`).
     exit: Block,
 }
 
@@ -117,12 +119,16 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
 
 /// Analyses of the control-flow graph that all steps share.
 struct CfgAnalyses {
+    /// The dominator tree.
     dominators: Dominators,
+    /// The post-dominator tree.
     post_dominators: PostDominators,
+    /// The natural loops.
     loops: Loops,
 }
 
 impl CfgAnalyses {
+    /// Computes the analyses of a function.
     fn compute(function: &Function, flow: &ControlFlow) -> CfgAnalyses {
         CfgAnalyses {
             dominators: Dominators::compute(function, flow),
@@ -168,7 +174,7 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
         predecessors.sort_unstable();
         predecessors.dedup();
         let (inside, outside): (Vec<Block>, Vec<Block>) = predecessors.into_iter().partition(|&block| loops.contains(around, block));
-        // A single edge needs no block of its own.
+        // An edge that is alone in its group needs no new block.
         for group in [inside, outside].into_iter().filter(|group| group.len() > 1) {
             redirect_edges(function, header, &group);
             changed = true;
@@ -187,10 +193,10 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
 ///                                           bb3:  ... ; @P1 BRA bb4 ; EXIT
 /// ```
 ///
-/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads pass several times before
-/// they are in `bb3`; it can be set in `bb4`, which they pass once. The inner loop has the back edges that threads reach without passing
-/// the meeting point. A loop in which threads may wait for each other stays as it is: the thread that is waited for must not wait at the
-/// meeting point.
+/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads pass several times
+/// before they are in `bb3`; it can be set in `bb4`, which they pass once. The inner loop has the back edges that threads reach without
+/// passing the meeting point. A loop in which threads may wait for each other stays as it is: the thread that is waited for must not wait
+/// at the meeting point.
 fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let mut seen: FxHashSet<Block> = FxHashSet::default();
@@ -231,7 +237,7 @@ fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Blo
     seen
 }
 
-/// Returns whether threads may wait for each other in some blocks: they access memory atomically or in order, or call functions.
+/// Returns whether threads may wait for each other in some blocks, because the blocks contain atomic or ordered memory accesses or calls.
 fn may_wait(function: &Function, blocks: &[Block]) -> bool {
     let waits = |inst: Inst| {
         let data = &function.insts[inst];
@@ -300,8 +306,8 @@ fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>)
     false
 }
 
-/// Returns whether the barrier of a region joins all threads in any case. A thread that gives way to others (`YIELD`, in loops that may wait
-/// for them) releases those that wait for it at a barrier, so there must be no loop and no call in the region.
+/// Returns whether the barrier of a region always makes all threads wait for each other. In loops that may wait for other threads, `YIELD`
+/// releases the threads that wait at a barrier; a region with a loop or a call therefore does not qualify.
 fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
@@ -367,9 +373,9 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
     Some(entry)
 }
 
-/// Drops the outermost regions where regions are nested too deeply. A region is open from its entry to its exit. Its entry dominates its
-/// exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block are those of its immediate dominator,
-/// minus the one that ends there, plus those that start there.
+/// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
+/// to its exit. Its entry dominates its exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block
+/// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
     // The common case: too few regions to exceed the limit.
     if regions.len() <= MAX_NESTING {
@@ -482,8 +488,8 @@ fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergen
     removed
 }
 
-/// Returns whether a warp may be diverged after an instruction, if it is or is not before. A call may return some threads only, and a
-/// synchronization of some threads leaves the others behind; one of all threads joins them.
+/// Returns whether a warp may be diverged after an instruction, given whether it may be before. After a call, and after a synchronization
+/// of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
 fn after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
     let data = &function.insts[inst];
     match data.op.machine() {
@@ -494,8 +500,9 @@ fn after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged
     }
 }
 
-/// Returns by block whether a diverged warp may start it. A warp diverges at a divergent branch and in a call. At the exit of a region it
-/// is converged again if it was at the entry: the barrier has recorded all threads, and all that have not exited meet.
+/// Returns by block whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a region it
+/// is converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait there for each
+/// other.
 fn diverged_blocks(
     function: &Function,
     flow: &ControlFlow,
@@ -514,13 +521,14 @@ fn diverged_blocks(
     };
     let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
     let mut starts_diverged = vec![false; function.blocks.len()];
-    // Blocks that start converged are visited once, those that start diverged once more.
+    // Each block is visited at most twice: once as converged and once as diverged.
     let mut work: Vec<(Block, bool)> = flow.reverse_post_order().iter().map(|&block| (block, false)).collect();
     while let Some((block, start)) = work.pop() {
         let end = ends_diverged(block, start);
         let inside = flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
         let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
-        // A barrier records the threads that are there together.
+        // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at the
+        // exit.
         let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
         for next in spoiled.into_iter().chain(late_exits) {
             if !std::mem::replace(&mut starts_diverged[next.position()], true) {
@@ -531,8 +539,8 @@ fn diverged_blocks(
     starts_diverged
 }
 
-/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory access
-/// attached.
+/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory
+/// access attached.
 fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
     let data = &function.insts[inst];
     if !data.is_machine(Opcode::WARPSYNC) {

@@ -14,10 +14,10 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass removed.
+/// Numbers of instructions and results that the pass removed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of instructions deleted.
+    /// Number of instructions that were deleted.
     pub removed: usize,
     /// Number of unread results of live instructions that were dropped.
     pub unwanted_results: usize,
@@ -44,12 +44,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// Liveness marks: the instructions that stay and the values that they read.
 pub(crate) struct Live {
+    /// By instruction: whether it is live.
     insts: Vec<bool>,
+    /// By value: whether a live instruction reads it.
     values: Vec<bool>,
 }
 
 impl Live {
-    /// Marks everything that the roots depend on, with a worklist.
+    /// Marks every instruction and value that the roots depend on, with a worklist.
     pub(crate) fn find(function: &Function) -> Live {
         let definitions = Definitions::compute(function);
         let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
@@ -67,7 +69,7 @@ impl Live {
                 if std::mem::replace(&mut live.values[part.value.position()], true) {
                     continue;
                 }
-                let Some(definition) = definitions.of(part.value) else { continue };
+                let Some(definition) = definitions.definition_of(part.value) else { continue };
                 if !std::mem::replace(&mut live.insts[definition.position()], true) {
                     work.push(definition);
                 }
@@ -81,6 +83,7 @@ impl Live {
         self.insts[inst.position()]
     }
 
+    /// Returns whether a live instruction reads a value.
     fn is_read(&self, value: Value) -> bool {
         self.values[value.position()]
     }
@@ -91,7 +94,7 @@ pub(crate) fn must_stay(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None | Effect::Lanes | Effect::State => false,
-        // Loads of tensor memory stay in order, but may be dropped.
+        // Loads of tensor memory must keep their order, but an unread one may be deleted.
         Effect::Reads if data.op.machine().is_some_and(|opcode| opcode.properties().memory == Memory::Tensor) => false,
         Effect::Reads => data.memory.is_some_and(|id| {
             let access = &function.accesses[id];
@@ -114,7 +117,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
                 RegFile::General => opcode.properties().effect == Effect::Updates,
-                // The lane number that `ELECT` returns.
+                // The uniform result of `ELECT` is the elected lane number, which may be dropped if nothing reads it.
                 RegFile::Uniform => opcode == Opcode::ELECT,
                 RegFile::Convergence | RegFile::Scoreboard => false,
             };

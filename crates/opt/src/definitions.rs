@@ -18,6 +18,7 @@ const MAX_COPIES: usize = 16;
 
 /// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
 pub(crate) struct Definitions {
+    /// By value: the instruction that defines it.
     insts: Vec<Option<Inst>>,
 }
 
@@ -53,18 +54,18 @@ impl Definitions {
     }
 
     /// Returns the instruction that defines a value; `None` if no instruction in the layout does.
-    pub(crate) fn of(&self, value: Value) -> Option<Inst> {
+    pub(crate) fn definition_of(&self, value: Value) -> Option<Inst> {
         self.insts.get(value.position()).copied().flatten()
     }
 
     /// Returns the instruction that defines a value; `None` if it is guarded or not in the layout.
     pub(crate) fn unguarded(&self, function: &Function, value: Value) -> Option<Inst> {
-        self.of(value).filter(|&inst| function.insts[inst].guard.is_none())
+        self.definition_of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
     /// Returns the instruction that defines a value if it is an unguarded copy, pack or move.
     fn defining_copy(&self, function: &Function, value: Value) -> Option<Inst> {
-        let inst = self.of(value)?;
+        let inst = self.definition_of(value)?;
         let data = &function.insts[inst];
         let may_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV | Opcode::UMOV));
         (may_copy && data.guard.is_none()).then_some(inst)
@@ -97,13 +98,13 @@ impl Definitions {
     }
 
     /// Returns whether a value is defined in a fixed physical register. Such a value is copied right after its definition, and only the
-    /// copy is used, so copies of it are not looked through.
+    /// copy is used, so its register is never read later, and copies of the value are not looked through.
     fn is_fixed(&self, function: &Function, value: Value) -> bool {
         let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
-        self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
+        self.definition_of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
     }
 
-    /// Follows copies within one register file from one register back to the start of the chain of copies.
+    /// Returns the register at the start of the chain of copies, within one register file, that leads to `part`.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPIES {
@@ -137,7 +138,7 @@ impl Definitions {
 
     /// Returns the constant-bank word that a register was loaded from, if the load has a fixed address and loads whole words.
     fn loaded_constant(&self, function: &Function, part: Part) -> Option<KnownWord> {
-        let inst = self.of(part.value)?;
+        let inst = self.definition_of(part.value)?;
         let data = &function.insts[inst];
         let is_load = matches!(data.op, Op::Machine(Opcode::LDC | Opcode::ULDC | Opcode::LDCU)) && data.guard.is_none();
         if !is_load {
@@ -162,8 +163,7 @@ impl Definitions {
         if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
     }
 
-    /// Does the work of [`Definitions::origin_of_group`] for a value that is a copy; a separate function so that the common case is
-    /// inlined.
+    /// Computes [`Definitions::origin_of_group`] for a value that is a copy. A separate function, so that the common case is inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(RegFile::General, part.count).align;

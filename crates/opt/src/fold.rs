@@ -33,14 +33,14 @@ mod bases;
 mod evaluate;
 mod fills;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of operands replaced by immediates, constant-bank words or the zero register.
     pub constants: usize,
     /// Number of additions of a constant folded into address offsets.
     pub offsets: usize,
-    /// Number of additions of a constant combined with another such addition.
+    /// Number of constant additions that were combined with another constant addition.
     pub sums: usize,
     /// Number of instructions replaced by moves of their known results.
     pub results: usize,
@@ -51,7 +51,7 @@ pub struct Stats {
 /// Maximum number of additions folded into the offset of one address.
 const MAX_SUMS: usize = 8;
 
-/// Folds constants and additions in a whole function.
+/// Folds constants into instructions and additions into addresses, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut folder = Folder {
         definitions: Definitions::compute(function),
@@ -114,17 +114,23 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
     }
 }
 
-/// The state of the pass.
+/// State of the pass for one function.
 struct Folder {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
+    /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
+    /// The 64-bit bases that the pass has packed into register pairs.
     bases: Bases,
+    /// Numbers of changes made so far.
     stats: Stats,
 }
 
 /// A register or register pair plus a constant.
 struct BasePlusConstant {
+    /// The register or register pair that the constant is added to.
     base: AddressBase,
+    /// The constant that is added, in bytes for an address.
     constant: i64,
 }
 
@@ -260,7 +266,7 @@ impl Folder {
             }
             let Some(truth) = Known::new(function, &self.definitions).truth(&operand) else { continue };
             let known = if truth { Operand::PT } else { Operand::PT.inverted_predicate() };
-            let mut draft = Draft::of(function, inst, opcode);
+            let mut draft = Draft::from_inst(function, inst, opcode);
             draft.operands[at] = known;
             if self.encodability.is_encodable(function, inst, &draft) {
                 draft.store(function, inst);
@@ -290,8 +296,8 @@ impl Folder {
         Opcode::MOV
     }
 
-    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words. Returns
-    /// the opcode of the instruction.
+    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words.
+    /// Returns the opcode of the instruction.
     fn fold_equal_upper_words(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let has = |modifier: Symbol| data.modifiers.contains(&modifier);
@@ -422,9 +428,9 @@ impl Folder {
         Some(Operand { kind, ..operand }.with_signs_folded(opcode))
     }
 
-    /// Replaces operand `at` if the target has a form for the result, with the sources in the given or another order.
+    /// Replaces operand `at` if the target can encode the result, with the sources in the given or another order. Returns whether it did.
     fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
-        let mut draft = Draft::of(function, inst, opcode);
+        let mut draft = Draft::from_inst(function, inst, opcode);
         draft.operands[at] = operand;
         if self.encodability.is_encodable(function, inst, &draft) {
             draft.store(function, inst);
@@ -452,7 +458,7 @@ impl Folder {
     fn fold_narrow(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_SUMS {
             let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
-            let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
+            let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
                 return;
             }
@@ -474,10 +480,10 @@ impl Folder {
             sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
-            // Whether an address is encodable does not depend on which register pair is its base, so any aligned pair can stand for the
-            // halves.
+            // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
+            // test instead of the halves.
             let as_pair = BasePlusConstant { base: AddressBase::Registers(base), constant: sum.constant };
-            let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
+            let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
                 continue;
@@ -486,7 +492,7 @@ impl Folder {
                 let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
                 sum.base = AddressBase::Registers(pair);
             }
-            if let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) {
+            if let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) {
                 draft.store(function, inst);
                 self.stats.offsets += count + 1;
                 return;

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of operands and guards that now read the origin of a copy.

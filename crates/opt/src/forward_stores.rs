@@ -24,23 +24,23 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loads that became copies.
     pub loads: usize,
-    /// Number of stores deleted.
+    /// Number of stores that were deleted.
     pub stores: usize,
 }
 
-/// Maximum number of instructions between an access and a later load of the same words that becomes a copy: it limits the live range of the
+/// Maximum number of instructions between an access and a later load that becomes a copy of its words. It bounds the live range of the
 /// register.
 const MAX_DISTANCE: usize = 200;
 
 /// Largest size of an access in bytes.
 const MAX_BYTES: i64 = 16;
 
-/// Forwards stores in a whole function.
+/// Replaces loads of known words by copies, and deletes overwritten stores, in a whole function.
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access =
@@ -80,18 +80,23 @@ type Base = SmallVec<[Operand; 4]>;
 
 /// A weak load or store of whole 32-bit words.
 struct Access {
+    /// The memory space.
     space: Space,
+    /// The terms of the address except its constant offset.
     base: Base,
+    /// The constant offset of the address, in bytes.
     offset: i64,
+    /// Size of the access in bytes.
     bytes: i64,
     /// The register operand that is loaded or stored; `None` if it does not hold all accessed bytes, or if the access is guarded.
     words: Option<Operand>,
+    /// Whether the access is a store.
     is_store: bool,
 }
 
 impl Access {
-    /// Returns the access of an instruction; `None` if it is not a weak access of words.
-    fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
+    /// Returns the access of an instruction; `None` if the instruction is not a weak load or store of whole words.
+    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
         let data = &function.insts[inst];
         let is_store = is_store_opcode(data.op.machine()?)?;
         let access = function.accesses[data.memory?];
@@ -133,7 +138,9 @@ impl Access {
 /// Consecutive words in memory whose content is also in registers.
 #[derive(Clone, Copy)]
 struct WordsInRegister {
+    /// Number of consecutive bytes in memory.
     bytes: i64,
+    /// The registers with the same content.
     words: Operand,
     /// Index in the block of the access that loaded or stored the words.
     position: usize,
@@ -145,19 +152,20 @@ type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 /// Known contents and pending stores of one memory space.
 #[derive(Default)]
 struct SpaceState {
+    /// By base: the words whose content is known.
     contents: FxHashMap<Base, WordsByOffset>,
     /// The base of the last store to the space.
     last_store_base: Base,
-    /// By byte offset: the stores with the base `last_store_base` whose bytes nothing may have read since, with their sizes in bytes.
+    /// By byte offset from `last_store_base`: the stores whose bytes no access may have read since, with their sizes in bytes.
     pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 
-/// What is known about memory at a point in a block.
+/// Contents of memory that are known at a point in a block.
 #[derive(Default)]
 struct MemoryState {
     /// By memory space, in the order of [`space_index`].
     spaces: [SpaceState; 3],
-    /// Stores to delete.
+    /// Stores to delete, because a later store overwrites their bytes before any read.
     dead_stores: Vec<Inst>,
 }
 
@@ -170,7 +178,7 @@ impl MemoryState {
             Effect::Reads | Effect::Writes => {}
             _ => return self.forget_contents(),
         }
-        let access = Access::of(function, definitions, inst);
+        let access = Access::from_inst(function, definitions, inst);
         match access.and_then(|access| Some((space_index(access.space)?, access))) {
             Some((space, access)) if access.is_store => self.store(space, access, inst, position),
             Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
@@ -185,6 +193,7 @@ impl MemoryState {
         self.spaces = Default::default();
     }
 
+    /// Updates the state for a store: forgets the contents that it may overwrite, and records its own.
     fn store(&mut self, space: usize, access: Access, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {
@@ -247,7 +256,7 @@ fn space_index(space: Space) -> Option<usize> {
     }
 }
 
-/// Removes the entries that overlap the `bytes` bytes at `offset`; `size` gives the size of an entry in bytes.
+/// Removes the entries that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
 fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
     let near = entries.range(offset - MAX_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::piece;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of 64-bit additions that became multiply-adds.
@@ -62,7 +62,7 @@ fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst
         for (upper_first, upper_other) in [(0, 1), (1, 0)] {
             let product = wide_product(function, definitions, &low[first], &high[upper_first]);
             if let Some(product) = product
-                && let Some(addend) = pair(function, definitions, &low[other], &high[upper_other])
+                && let Some(addend) = joined_halves(function, definitions, &low[other], &high[upper_other])
             {
                 return Some((product, addend));
             }
@@ -116,8 +116,8 @@ fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, h
     (is_product && has_no_addend && data.result_count() == 1).then_some(inst)
 }
 
-/// Joins the two halves of a 64-bit summand into one operand, if they are adjacent and aligned.
-fn pair(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
+/// Returns the two halves of a 64-bit summand as one operand; `None` if they are not adjacent and aligned.
+fn joined_halves(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
     let word = |operand: &Operand| match operand.kind {
         OperandKind::Constant { bank, offset } => Some(KnownWord::Constant { bank, offset }),
         OperandKind::Value(part) => definitions.known_content(function, part),

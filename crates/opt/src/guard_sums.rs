@@ -1,4 +1,4 @@
-//! Adds numbers that depend on a predicate under a guard, instead of selecting between the number and zero first.
+//! Replaces the addition of a selected number or zero by a guarded addition of the number.
 //!
 //! ```text
 //! %2:R = SEL RZ, 0x1, !%1:P
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Loops that count how often a condition holds have such sums. A sum of three summands of which two are selected becomes two guarded sums.
-//! A guarded sum writes over its other summand, so that must have no other reader: otherwise a copy would take the place of the select.
+//! A guarded sum overwrites the register of its other summand. That summand must therefore have no other reader; otherwise a copy would be
+//! needed, and nothing would be saved.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. The pass runs after `if-convert`, which does not put guarded instructions under
 //! another guard. The cost is linear in the size of the function.
@@ -23,7 +24,7 @@ use crate::rewrite::Draft;
 
 /// The reads of values and the blocks of instructions, computed before the pass changes the function.
 struct Uses {
-    /// By value: number of reads.
+    /// By value: number of operands that read it.
     reads: Vec<u32>,
     /// By instruction: its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
@@ -36,10 +37,13 @@ impl Uses {
     }
 }
 
-/// A number that is added where a guard holds.
-struct Guarded {
+/// A summand that is a number where a guard holds, and zero elsewhere.
+struct SelectedSummand {
+    /// The `SEL` that chooses between the number and zero.
     select: Inst,
+    /// The number that is added.
     number: Operand,
+    /// The guard under which the number is added.
     guard: Guard,
 }
 
@@ -74,14 +78,15 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
     removed
 }
 
-/// Returns the summand of an addition that is always added, and those that are selected, if these are one or two and there is no other.
+/// Splits the summands of an addition: returns the one that is always added, and the one or two that are selected. `None` if the addition
+/// has another form.
 fn find(
     function: &Function,
     definitions: &Definitions,
     uses: &Uses,
     block: Block,
     inst: Inst,
-) -> Option<(Operand, SmallVec<[Guarded; 2]>)> {
+) -> Option<(Operand, SmallVec<[SelectedSummand; 2]>)> {
     let data = &function.insts[inst];
     let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
     if !data.is_machine(Opcode::IADD3)
@@ -93,7 +98,7 @@ fn find(
         return None;
     }
     let mut base = None;
-    let mut guarded: SmallVec<[Guarded; 2]> = SmallVec::new();
+    let mut guarded: SmallVec<[SelectedSummand; 2]> = SmallVec::new();
     for summand in function.sources(inst) {
         if summand.kind == OperandKind::Zero(RegFile::General) {
             continue;
@@ -110,8 +115,9 @@ fn find(
     (is_last && matches!(guarded.len(), 1 | 2)).then_some((base, guarded))
 }
 
-/// Returns the number that a summand is where a predicate holds, if it is zero elsewhere, is read once and is selected in the block.
-fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: Block, summand: &Operand) -> Option<Guarded> {
+/// Matches a summand that is a number where a predicate holds and zero elsewhere. `None` unless its `SEL` is in the block and the addition
+/// is its only reader.
+fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: Block, summand: &Operand) -> Option<SelectedSummand> {
     let part = summand.part().filter(|part| function.values[part.value] == Class::R && part.count == 1)?;
     let select = definitions.unguarded(function, part.value)?;
     let data = &function.insts[select];
@@ -130,7 +136,7 @@ fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: 
         _ => return None,
     };
     let is_plain = number.signs.is_empty() && (number.part().is_some() || number.integer().is_some());
-    is_plain.then_some(Guarded { select, number, guard: Guard { kind: OperandKind::Value(read), negated } })
+    is_plain.then_some(SelectedSummand { select, number, guard: Guard { kind: OperandKind::Value(read), negated } })
 }
 
 /// Replaces an addition by guarded ones. Returns the number of instructions inserted before it.
@@ -140,7 +146,7 @@ fn change(
     block: Block,
     at: usize,
     mut base: Operand,
-    guarded: &[Guarded],
+    guarded: &[SelectedSummand],
     dead: &mut FxHashSet<Inst>,
 ) -> usize {
     let inst = function.blocks[block].insts[at];

@@ -35,7 +35,7 @@ use crate::unroll::shape::Shape;
 /// Maximum number of registers that the results of the instructions moved out of one loop occupy.
 const MAX_REGISTERS: usize = 24;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of instructions without side effects that were moved.
@@ -126,12 +126,15 @@ fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, i
 
 /// Chooses the instructions to move out of one loop.
 struct Mover<'a> {
+    /// The natural loops of the function.
     loops: &'a Loops,
+    /// The loop to move instructions out of.
     id: LoopId,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
     /// By instruction: its block, updated for chosen instructions; `None` if it is in no block.
     inst_blocks: &'a mut Vec<Option<Block>>,
-    /// The instructions to move, each after those that it depends on.
+    /// The instructions to move; each comes after the instructions that it depends on.
     chosen: Vec<Inst>,
     /// Number of registers that the results of the chosen instructions occupy.
     registers: usize,
@@ -172,7 +175,7 @@ impl Mover<'_> {
 
     /// Returns the defining instruction of a value; `None` if it is not in the loop.
     fn definition_in_loop(&self, value: Value) -> Option<Inst> {
-        let inst = self.definitions.of(value)?;
+        let inst = self.definitions.definition_of(value)?;
         let block = self.inst_blocks[inst.position()]?;
         self.loops.contains(self.id, block).then_some(inst)
     }
@@ -180,9 +183,10 @@ impl Mover<'_> {
     /// Returns whether a value is defined before the loop, or is a constant whose load can be moved there.
     fn is_invariant(&self, function: &Function, value: Value) -> bool {
         self.definition_in_loop(value).is_none_or(|inst| is_constant_load(function, inst) && is_pure(function, inst))
-            && self.definitions.of(value).is_some()
+            && self.definitions.definition_of(value).is_some()
     }
 
+    /// Adds an instruction to the chosen ones and records `before` as its block.
     fn choose(&mut self, inst: Inst, before: Block) {
         self.inst_blocks[inst.position()] = Some(before);
         self.chosen.push(inst);

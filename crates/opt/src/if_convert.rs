@@ -37,7 +37,7 @@ use crate::straighten;
 /// Number of times that the pass converts all branches: an arm may itself contain converted arms.
 const ROUNDS: usize = 2;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of branches removed.
@@ -55,7 +55,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 /// As [`run`], and records for each candidate branch whether it was converted, or why not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let costs = Costs::of(hardware.target);
-    let limits = Limits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
+    let limits = ArmLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
         remarks.forget_missed(PASS);
@@ -70,6 +70,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 
 /// A conditional branch and its arms.
 struct Branch {
+    /// The predicate of the branch.
     guard: Guard,
     /// The arm for threads where the guard holds; `None` if they go to `join` directly.
     taken_arm: Option<Block>,
@@ -81,7 +82,7 @@ struct Branch {
 
 /// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
-struct Limits {
+struct ArmLimits {
     /// For arms with at most one load.
     without_loads: usize,
     /// For arms with several loads. In separate blocks, the loads of one block are waited for before the next block executes; guarded loads
@@ -89,7 +90,8 @@ struct Limits {
     with_loads: usize,
 }
 
-impl Limits {
+impl ArmLimits {
+    /// Returns the maximum total number of instructions for these arms.
     fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
@@ -98,7 +100,7 @@ impl Limits {
 }
 
 /// Converts all short branches once. Returns the number of branches converted.
-fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks: &mut Remarks) -> usize {
+fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = Readers::count(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];
@@ -170,10 +172,12 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
 
 /// By value: the number of instructions that read it.
 struct Readers {
+    /// By value: number of instructions that read it.
     counts: Vec<u32>,
 }
 
 impl Readers {
+    /// Counts the readers of all values of a function.
     fn count(function: &Function) -> Readers {
         let mut counts = vec![0; function.values.len()];
         for &block in &function.layout {
@@ -184,6 +188,7 @@ impl Readers {
         Readers { counts }
     }
 
+    /// Returns the number of instructions that read a value.
     fn count_of(&self, value: Value) -> u32 {
         self.counts.get(value.position()).copied().unwrap_or(0)
     }

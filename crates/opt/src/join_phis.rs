@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use crate::definitions::Definitions;
 use crate::known::Known;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of tuple phis created.
@@ -61,6 +61,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
 struct PhiSet {
     /// The tuple whose registers are the sources of the phis for one predecessor.
     source_tuple: Value,
+    /// The phis, one for each register of the tuple, in register order.
     phis: Vec<Inst>,
 }
 
@@ -103,7 +104,7 @@ fn sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Blo
 /// Returns the register of an accumulator tuple that a phi source reads; `None` if it reads none.
 fn tuple_register(function: &Function, definitions: &Definitions, source: Operand) -> Option<Part> {
     let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
-    let definition = definitions.of(part.value)?;
+    let definition = definitions.definition_of(part.value)?;
     let is_tuple = function.values[part.value].width > 1;
     (is_tuple && (is_product(function, definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
 }

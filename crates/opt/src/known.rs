@@ -1,4 +1,4 @@
-//! What is known at compile time about single registers and predicates: constants, upper bounds and truth values.
+//! Derives facts about single registers and predicates that hold at compile time: constants, upper bounds and truth values.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
 use oriole_isa::Opcode;
@@ -14,18 +14,23 @@ const LUT_AND: i64 = 0xc0;
 /// Derives facts about operands of a function from their definitions, on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
+    /// The analyzed function.
     function: &'a Function,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
+    /// Number of instructions looked through so far; at most [`MAX_DEPTH`].
     depth: usize,
-    /// A value that is assumed to be this constant, to evaluate what depends on it; `None` if nothing is assumed.
+    /// A value and the constant that it is assumed to be, to evaluate the operands that depend on it; `None` if nothing is assumed.
     assumed: Option<(Value, u32)>,
 }
 
 /// A value that is one of two constants, selected by a predicate.
 struct Selection {
+    /// The selected value.
     value: Value,
     /// The constants for a true and for a false predicate.
     constants: [u32; 2],
+    /// The predicate that selects.
     predicate: Operand,
 }
 
@@ -35,7 +40,7 @@ impl<'a> Known<'a> {
         Known { function, definitions, depth: 0, assumed: None }
     }
 
-    /// Returns the analysis for the sources of an instruction, one level deeper; `None` beyond the maximum depth.
+    /// Returns the analysis with a depth that is greater by one, for the sources of an instruction; `None` beyond the maximum depth.
     fn deeper(self) -> Option<Known<'a>> {
         (self.depth < MAX_DEPTH).then_some(Known { depth: self.depth + 1, ..self })
     }
@@ -77,6 +82,7 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// Returns the first result of an instruction, if it is a compile-time constant.
     fn word_of_result(self, value: Value, inst: Inst) -> Option<u32> {
         let operands = self.function.operands(inst);
         if operands[0].value() != Some(value) {
@@ -121,8 +127,7 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// Returns the predicate that is equivalent to the comparison `operand` of a selected constant, if there is one: `a ? 16 : 0 != 0` is
-    /// `a`.
+    /// If `operand` compares a selected constant: returns the predicate with the same truth value. For example, `(a ? 16 : 0) != 0` is `a`.
     pub(crate) fn equivalent_predicate(self, operand: &Operand) -> Option<Operand> {
         let (_, inst) = self.definition(operand)?;
         if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::ISETP) | Op::Pseudo(Pseudo::Copy)) {
@@ -186,6 +191,7 @@ impl<'a> Known<'a> {
         truth.map(|truth| truth != is_inverted)
     }
 
+    /// Returns the truth value of a predicate that an instruction computes, if it is known.
     fn truth_of_result(self, value: Value, inst: Inst) -> Option<bool> {
         let operands = self.function.operands(inst);
         let result = operands.iter().position(|operand| operand.value() == Some(value))?;
@@ -216,7 +222,7 @@ impl<'a> Known<'a> {
     pub(crate) fn maximum(self, operand: &Operand) -> u64 {
         let any = u64::from(u32::MAX);
         if !operand.signs.is_empty() {
-            // Two negated sources could carry twice.
+            // Negation makes a 32-bit summand count as up to 2^32, so a sum with two of them could carry twice.
             return any << 1;
         }
         if let Some(number) = self.word(operand) {
@@ -286,12 +292,14 @@ mod tests {
         (function, operands)
     }
 
+    /// Returns the known content of each operand of `KEEP` after the instructions `body`.
     fn words(body: &str) -> Vec<Option<u32>> {
         let (function, operands) = kept(body);
         let definitions = Definitions::compute(&function);
         operands.iter().map(|operand| Known::new(&function, &definitions).word(operand)).collect()
     }
 
+    /// Returns the known truth value of each operand of `KEEP` after the instructions `body`.
     fn truths(body: &str) -> Vec<Option<bool>> {
         let (function, operands) = kept(body);
         let definitions = Definitions::compute(&function);
@@ -334,7 +342,7 @@ mod tests {
              %4:P, PT = PLOP3.LUT %1, PT, PT, 0x80, 0x0
              KEEP %2, !%2, %3, %4",
         );
-        // 0x20 is true for the inputs true, false, true only.
+        // The truth table 0x20 is true only for the inputs true, false, true.
         assert_eq!(found, [Some(true), Some(false), Some(false), None]);
     }
 

@@ -28,10 +28,10 @@ use smallvec::SmallVec;
 use self::spelling::{Spelling, Spellings};
 use crate::rewrite::{Draft, Prelude};
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of instructions rewritten.
+    /// Number of instructions rewritten because the target could not encode them.
     pub repaired: usize,
 }
 
@@ -84,6 +84,7 @@ const MAX_SHAPES: usize = 100_000;
 /// Caches, by shape, whether a target has an encoding form for an instruction. Results depend on shape and target only, so a cache that has
 /// seen other functions changes the compile time and never the result.
 pub struct EncodabilityCache {
+    /// The GPU architecture.
     target: Target,
     /// By shape: whether the target has an encoding form for it.
     encodable: FxHashMap<Box<[u32]>, bool>,
@@ -99,17 +100,21 @@ pub struct EncodabilityCache {
 /// A rewrite that makes an instruction legal by moving operands to registers.
 #[derive(Clone)]
 struct MoveRewrite {
+    /// The changes of mnemonic, modifiers and operands.
     spelling: Spelling,
     /// Index into the result of [`order::orders`].
     order: usize,
     /// Positions, in the operand list, of the operands to move.
     chosen: SmallVec<[usize; 4]>,
+    /// How the operands are moved.
     move_kind: MoveKind,
 }
 
-/// State of the pass.
+/// State of the pass for one function.
 struct Legalizer {
+    /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
+    /// Numbers of changes made so far.
     stats: Stats,
 }
 
@@ -142,7 +147,7 @@ impl Legalizer {
             kept.push(inst);
             return Ok(());
         }
-        let draft = Draft::of(function, inst, opcode);
+        let draft = Draft::from_inst(function, inst, opcode);
         // Where a form with a hidden descriptor exists, it is preferred even if the visible one has a form too: on sm_80 the visible form
         // is meant for cache policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
@@ -192,7 +197,7 @@ impl Legalizer {
         }
         // No cached rewrite: try spellings and orders without moves first, and remember every draft for the search with moves.
         let mut drafts: Vec<(Spelling, usize, Draft)> = Vec::new();
-        let mut spellings = Spellings::of(draft);
+        let mut spellings = Spellings::new(draft);
         for spelling in Spelling::all() {
             let Some(spelled) = spellings.get(function, spelling) else { continue };
             for (order, ordered) in order::orders(spelled).into_iter().enumerate() {
@@ -297,7 +302,7 @@ impl EncodabilityCache {
         }
     }
 
-    /// Returns whether the target has a form for an instruction as it is.
+    /// Returns whether the target has an encoding form for an instruction without changes.
     fn is_legal(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
         self.lookup(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
@@ -358,6 +363,7 @@ fn shape_of_signs(signs: Signs) -> u32 {
     bits.iter().fold(0, |bits, sign| bits << 1 | sign)
 }
 
+/// Returns the index of a modifier in the table of all symbols.
 fn symbol_number(symbol: Symbol) -> u32 {
     u32::from(symbol.number())
 }
@@ -392,9 +398,9 @@ mod tests {
 
     use super::{Operand, shape_of, shape_of_kind, subsets};
 
-    /// The shape of a set of scoreboards is its highest member plus one, and 0 for the empty set.
+    /// The shape of a set of scoreboards depends only on the highest scoreboard in it: its index plus one, and 0 for the empty set.
     #[test]
-    fn sets_differ_by_their_highest_member() {
+    fn shape_of_a_scoreboard_set_is_its_highest_member() {
         let function = Function::new("test", FunctionKind::Kernel);
         let shape = |members| shape_of_kind(&function, OperandKind::Set(members)) & 0xffff;
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
@@ -474,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn subsets_of_each_size() {
+    fn subsets_have_the_requested_size() {
         let subsets = |positions: &[usize], count| subsets(positions, count).iter().map(|one| one.to_vec()).collect::<Vec<_>>();
         assert_eq!(subsets(&[3, 5, 7], 0), [Vec::<usize>::new()]);
         assert_eq!(subsets(&[3, 5, 7], 1), [[3], [5], [7]]);

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of instructions that became copies.
@@ -45,12 +45,14 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     merger.stats
 }
 
-/// State of the pass.
+/// State of the pass for one function.
 struct Merger {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
     /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
     /// current block, or if its computation differs and only the hash is the same.
     candidates: FxHashMap<u64, (Block, Inst)>,
+    /// Numbers of changes made so far.
     stats: Stats,
 }
 
@@ -78,7 +80,7 @@ impl Merger {
         }
     }
 
-    /// Hashes the opcode, modifiers, result classes and sources of an instruction. [`Merger::are_same`] compares them exactly.
+    /// Returns a hash of the opcode, modifiers, result classes and sources of an instruction. [`Merger::are_same`] compares them exactly.
     fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];
@@ -131,7 +133,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
                 let is_load = matches!(opcode, Opcode::LDC | Opcode::ULDC | Opcode::LDCU);
                 is_load && function.sources(inst).iter().all(|source| matches!(source.kind, OperandKind::Constant { .. }))
             }
-            Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_constant_special),
+            Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_invariant_register),
             _ => false,
         },
         // A pack of constants is usually overwritten by its reader, so a shared one would have to be copied for each reader.
@@ -142,12 +144,9 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
     is_pure && data.guard.is_none() && function.defined(inst).next().is_some() && function.operands(inst).iter().all(is_plain)
 }
 
-/// Returns whether an operand names a special register that is constant while the thread runs.
-fn is_constant_special(operand: &Operand) -> bool {
-    let OperandKind::Name(name) = operand.kind else { return false };
-    ["SR_TID.", "SR_CTAID.", "SR_NTID", "SR_LANEID", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_CgaCtaId"]
-        .iter()
-        .any(|constant| name.spelling().starts_with(constant))
+/// Returns whether an operand names a special register that has the same value as long as the thread runs.
+fn is_invariant_register(operand: &Operand) -> bool {
+    matches!(operand.kind, OperandKind::Name(name) if name.is_invariant_special_register())
 }
 
 /// Returns whether an instruction only loads a constant or a constant-bank word into a register.

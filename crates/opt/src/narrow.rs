@@ -33,20 +33,20 @@ const LOW: u8 = 1;
 /// Mask of both words of a pair, or of all words of another value.
 const ALL: u8 = 3;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of 64-bit values that became 32-bit values.
     pub narrowed: usize,
 }
 
-/// Narrows the values of a whole function.
+/// Narrows 64-bit values to 32 bits in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
     if !insts.iter().any(|&inst| narrow_kind(function, inst, target).is_some()) {
         return Stats::default();
     }
-    let demand = Demand::compute(function, &insts, target);
+    let demand = WordDemand::compute(function, &insts, target);
     let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
     let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
@@ -77,7 +77,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     Stats { narrowed: changed.len() }
 }
 
-/// How the halves of a pair depend on the sources of its defining instruction.
+/// How the halves of a 64-bit result depend on the sources of its defining instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HalfDependence {
     /// All sources are pairs; each half of the result depends on the same half of the sources (phi, copy).
@@ -88,7 +88,8 @@ enum HalfDependence {
     Product,
 }
 
-/// Matches an instruction that can be narrowed to compute the lower half only. Returns its kind and the value that it defines.
+/// Matches an instruction that can be narrowed to compute the lower half only. Returns how its halves depend on its sources, and the value
+/// that it defines.
 fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
@@ -137,17 +138,18 @@ fn low_word(operand: Operand) -> Operand {
 }
 
 /// The words of values that are read, and the instructions that are live.
-struct Demand {
+struct WordDemand {
     /// By value: the mask of the words that are read ([`LOW`], [`ALL`]).
     read_words: Vec<u8>,
     /// By instruction: whether it has an effect or defines a word that is read.
     is_live: Vec<bool>,
 }
 
-impl Demand {
-    fn compute(function: &Function, insts: &[Inst], target: Target) -> Demand {
+impl WordDemand {
+    /// Computes the words read and the live instructions of a function.
+    fn compute(function: &Function, insts: &[Inst], target: Target) -> WordDemand {
         let definitions = Definitions::compute(function);
-        let mut demand = Demand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
+        let mut demand = WordDemand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
         let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::must_stay(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
@@ -170,7 +172,7 @@ impl Demand {
         demand
     }
 
-    /// Records that the words `mask` of a value are read, and adds its definition to the worklist if that is new.
+    /// Records that the words `mask` of a value are read. If they were not read before, adds the definition of the value to the worklist.
     fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
         let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
         let old = self.read_words[value.position()];
@@ -178,7 +180,7 @@ impl Demand {
         let new = if (old | mask) == LOW { LOW } else { ALL };
         if new != old {
             self.read_words[value.position()] = new;
-            work.extend(definitions.of(value));
+            work.extend(definitions.definition_of(value));
         }
     }
 }
@@ -190,7 +192,7 @@ fn narrow_inst(function: &mut Function, inst: Inst, kind: HalfDependence, new: V
     operands[0].kind = OperandKind::Value(function.whole(new));
     let low = |operand: &mut Operand| {
         *operand = low_word(*operand);
-        // A narrowed value has one word, which is the lower one of the former value.
+        // A narrowed value has one word: the lower word of the original value.
         if let OperandKind::Value(part) = &mut operand.kind
             && narrowed.contains_key(&part.value)
         {

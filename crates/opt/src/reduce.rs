@@ -18,7 +18,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::Known;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of `ATOMG` instructions replaced by reductions (`RED`, `REDG`).

@@ -1,10 +1,10 @@
-//! Optimization remarks: what a pass changed at a source location, or why it changed nothing there.
+//! Optimization remarks: how a pass changed the code at a source location, or why it did not change it.
 //!
 //! Remarks are for `oriole explain`. They are recorded on request only; otherwise [`Remarks::add`] does nothing and formats nothing.
 
 use oriole_ir::{Block, Function, Location};
 
-/// A remark of a pass.
+/// A remark of a pass about one source location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassRemark {
     /// Name of the pass in the pass table.
@@ -13,14 +13,14 @@ pub struct PassRemark {
     pub location: Location,
     /// Whether the pass changed the code at the location; otherwise the text says why it did not.
     pub is_done: bool,
-    /// What the pass changed, or why it changed nothing.
+    /// Description of the change, or the reason why there was none.
     pub text: String,
 }
 
 /// The remarks about one function; none are recorded unless requested.
 #[derive(Clone, Default, Debug)]
 pub struct Remarks {
-    /// `None` if remarks were not requested.
+    /// The remarks in the order in which they were made; `None` if remarks were not requested.
     list: Option<Vec<PassRemark>>,
 }
 
@@ -40,6 +40,7 @@ impl Remarks {
         self.add(pass, location, false, text);
     }
 
+    /// Adds a remark; the text is computed only if remarks were requested.
     fn add(&mut self, pass: &'static str, location: Location, is_done: bool, text: impl FnOnce() -> String) {
         if let Some(list) = &mut self.list {
             list.push(PassRemark { pass, location, is_done, text: text() });

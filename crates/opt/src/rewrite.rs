@@ -7,15 +7,19 @@ use smallvec::SmallVec;
 /// An editable copy of a machine instruction, not yet stored in the function.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
+    /// The machine opcode.
     pub(crate) opcode: Opcode,
+    /// The modifiers after the opcode, such as `.WIDE`.
     pub(crate) modifiers: Symbols,
+    /// The results, then the sources.
     pub(crate) operands: SmallVec<[Operand; 8]>,
+    /// Number of operands that are results.
     pub(crate) result_count: usize,
 }
 
 impl Draft {
-    /// Creates a draft with the given opcode and the modifiers and operands of `inst`.
-    pub(crate) fn of(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
+    /// Creates a draft from `inst`: its modifiers and operands, with the given opcode.
+    pub(crate) fn from_inst(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
         Draft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }
@@ -41,7 +45,9 @@ impl Draft {
 
 /// New instructions to insert before an instruction, in order. All get the source location of that instruction.
 pub(crate) struct Prelude {
+    /// Source location of the new instructions.
     location: Location,
+    /// The new instructions in order.
     pub(crate) insts: SmallVec<[Inst; 4]>,
 }
 
@@ -51,7 +57,7 @@ impl Prelude {
         Prelude { location: function.insts[inst].location, insts: SmallVec::new() }
     }
 
-    /// Appends an instruction.
+    /// Appends an instruction to the list; `result_count` is the number of operands that are results.
     pub(crate) fn push(&mut self, function: &mut Function, op: Op, modifiers: &[Symbol], operands: &[Operand], result_count: usize) {
         let inst = function.new_inst(op, modifiers.iter().copied().collect(), None, operands, result_count);
         function.insts[inst].location = self.location;
@@ -96,7 +102,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns register `number` of a part, counted from the first register of the part.
+/// Returns register `number` of a part, counted from 0.
 pub(crate) fn piece(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }

@@ -40,7 +40,7 @@ const MAX_PENDING_GROUPS: u8 = 7;
 pub struct Remark {
     /// Source location of the instruction that needs the wait or fence.
     pub location: Location,
-    /// Why it is needed.
+    /// Why the wait or fence is needed.
     pub reason: Reason,
 }
 
@@ -89,7 +89,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
-/// Computes the state at the start of each block; `None` for unreachable blocks.
+/// Computes the register state at the start of each block; `None` for unreachable blocks.
 fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<RegisterState>> {
     let mut entries: IndexVec<Block, Option<RegisterState>> = IndexVec::filled(function.blocks.len(), None);
     entries[function.entry()] = Some(RegisterState::at_entry());
@@ -119,6 +119,7 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
 /// wait.
 #[derive(Default)]
 struct Chains {
+    /// By shape, first register and number of registers of the accumulator: the number of the chain.
     chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
@@ -126,13 +127,14 @@ struct Chains {
 const MIXED: u32 = 0;
 
 impl Chains {
+    /// Returns the number of the chain of products with a shape and an accumulator; a new number for a new chain.
     fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
         let next = self.chain_numbers.len() as u32 + 1;
         *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
 }
 
-/// How a register is in flight.
+/// The last product in flight that uses a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct InFlight {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
@@ -145,7 +147,7 @@ struct InFlight {
 /// Data-flow state at a point of the code, by general register.
 #[derive(Clone, PartialEq, Eq)]
 struct RegisterState {
-    /// By register: how it is in flight; `None` if it is not.
+    /// By register: the last product in flight that uses it; `None` if there is none.
     in_flight: Vec<Option<InFlight>>,
     /// By register: whether an ordinary instruction may have read or written it since the last fence.
     accessed_since_fence: Vec<bool>,
@@ -156,7 +158,7 @@ struct RegisterState {
 /// The waits and fences to insert before an instruction.
 #[derive(Default)]
 struct Insertions {
-    /// Whether an empty product ends the open group first, so that it can be waited for.
+    /// Whether an empty product is inserted first, which ends the open group so that a wait can name the group.
     ends_group: bool,
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
     wait: Option<(u8, Reason)>,
@@ -167,33 +169,37 @@ struct Insertions {
 /// Consecutive general registers.
 #[derive(Clone, Copy)]
 struct RegisterRange {
+    /// Number of the first register.
     first: u16,
+    /// Number of registers.
     count: u8,
 }
 
 impl RegisterRange {
     /// Returns the general registers of an operand; `None` if it has none.
-    fn of(operand: &Operand) -> Option<RegisterRange> {
+    fn from_operand(operand: &Operand) -> Option<RegisterRange> {
         match operand.kind {
             OperandKind::Register { file: RegFile::General, first, count } => Some(RegisterRange { first, count }),
             _ => None,
         }
     }
 
+    /// Returns the register numbers of the range.
     fn registers(self) -> std::ops::Range<usize> {
         usize::from(self.first)..usize::from(self.first) + usize::from(self.count)
     }
 }
 
-/// Collects the conflicts of one instruction with registers in flight.
+/// The conflicts of one instruction with products in flight: they determine the wait before the instruction.
 struct Conflicts {
     /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
     max_pending_groups: Option<u8>,
-    /// Whether a conflicting register belongs to a group that has not ended.
+    /// Whether a conflicting register belongs to a group that has not ended, which no wait can name yet.
     is_open: bool,
 }
 
 impl Conflicts {
+    /// Adds the conflict with one register in flight.
     fn add(&mut self, flight: InFlight) {
         match flight.newer_groups {
             Some(left) => self.max_pending_groups = Some(self.max_pending_groups.map_or(left, |old| old.min(left))),
@@ -241,7 +247,8 @@ impl RegisterState {
         is_changed
     }
 
-    /// Determines what to insert before an instruction, and updates the state for both. Returns what to insert.
+    /// Determines the waits and fences to insert before an instruction and returns them. Updates the state for them and for the
+    /// instruction.
     fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let Op::Machine(opcode) = function.insts[inst].op else { return Insertions::default() };
         if opcode.is_warpgroup_product() {
@@ -257,14 +264,16 @@ impl RegisterState {
         self.transfer_ordinary(function, inst, opcode)
     }
 
+    /// As `transfer`, for an instruction that is not a warpgroup product.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
         if leaves {
             self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
         }
-        let ranges =
-            |operands: &[Operand]| operands.iter().filter_map(RegisterRange::of).flat_map(RegisterRange::registers).collect::<Vec<usize>>();
+        let ranges = |operands: &[Operand]| {
+            operands.iter().filter_map(RegisterRange::from_operand).flat_map(RegisterRange::registers).collect::<Vec<usize>>()
+        };
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
             self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
@@ -291,10 +300,12 @@ impl RegisterState {
         steps
     }
 
+    /// As `transfer`, for a warpgroup product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
-        let result = function.results(inst).first().and_then(RegisterRange::of);
+        let result = function.results(inst).first().and_then(RegisterRange::from_operand);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
-        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::of);
+        let sources =
+            function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::from_operand);
         let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
         let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
         let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
@@ -314,7 +325,7 @@ impl RegisterState {
         };
         self.apply(&steps);
         for register in sources {
-            // Of two products that read a register, only the newer one has to be tracked: it finishes last.
+            // If two products in flight read a register, only the later one has to be tracked, because it finishes last.
             self.in_flight[register] = Some(InFlight { chain_number: None, newer_groups: None });
         }
         for register in results {
@@ -441,7 +452,7 @@ fn end_groups_at_products(function: &mut Function) {
             if !is_product(function, inst) {
                 continue;
             }
-            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::of(result).is_none());
+            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::from_operand(result).is_none());
             match last.take() {
                 Some(product) if is_empty && ends_group(function, inst) => {
                     let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();

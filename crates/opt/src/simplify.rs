@@ -1,4 +1,4 @@
-//! Simplifies integer instructions of which a part is known.
+//! Simplifies integer instructions with operands that are known at compile time.
 //!
 //! 64-bit integers are computed in two halves, of which programs often know one: the upper half of a zero-extended number is zero, and a
 //! shift by 32 moves a half. [`Rule`] lists the rewrites. Examples:
@@ -38,21 +38,21 @@ use crate::rewrite::{Draft, Prelude};
 /// A rewrite of the pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// A shift by a known distance that moves whole words, or of a pair with a half that is zero.
+    /// A shift by a known distance becomes a copy or a simpler shift: it moves whole words, or half of the shifted pair is zero.
     Shift,
-    /// A product with zero.
+    /// A multiply-add with a zero factor becomes a copy of its summand.
     Product,
-    /// A logic operation that returns one of its sources or a number.
+    /// A logic operation that returns one of its sources or a constant becomes a copy of it.
     Logic,
-    /// A sum with at most one summand that is not zero.
+    /// A sum with at most one nonzero summand becomes a copy of that summand.
     Sum,
-    /// A sum that never carries: the carry becomes a known predicate.
+    /// The carry of a sum that never carries is replaced by a predicate that is known to be false.
     NoCarry,
-    /// A sum that reads carries which are never set.
+    /// A sum that reads carries which are never set no longer reads them.
     NoCarryIn,
-    /// A sum or a logic operation that joins the bits of two opposite shifts.
+    /// A sum or logic operation that joins the bits of two opposite shifts becomes a funnel shift.
     Funnel,
-    /// A choice between equal numbers, or by a known predicate.
+    /// A selection between equal numbers, or by a known predicate, becomes a copy.
     Select,
 }
 
@@ -62,7 +62,7 @@ impl Rule {
         [Rule::Shift, Rule::Product, Rule::Logic, Rule::Sum, Rule::NoCarry, Rule::NoCarryIn, Rule::Funnel, Rule::Select];
 }
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of applications of each rule, in the order of [`Rule::ALL`].
@@ -91,10 +91,13 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     stats
 }
 
-/// The state of the pass.
+/// State of the pass for one function.
 struct Simplifier {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
+    /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
+    /// Numbers of changes made so far.
     stats: Stats,
 }
 
@@ -120,19 +123,22 @@ impl Simplifier {
         before
     }
 
+    /// Returns the analysis of known operands of a function.
     fn known<'a>(&'a self, function: &'a Function) -> Known<'a> {
         Known::new(function, &self.definitions)
     }
 
+    /// Returns whether an operand is known to be zero.
     fn is_zero(&self, function: &Function, operand: &Operand) -> bool {
         self.known(function).word(operand) == Some(0)
     }
 
+    /// Counts an application of a rule.
     fn count(&mut self, rule: Rule) {
         self.stats.applied[rule as usize] += 1;
     }
 
-    /// Makes an instruction a copy of an operand, which becomes its only result.
+    /// Replaces an instruction by a copy of `source` to its first result; `None` if the target has no instruction for that.
     fn copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: Rule) -> Option<()> {
         let result = function.results(inst)[0];
         if source.part().is_some_and(|part| function.values[part.value].file == RegFile::General) {
@@ -146,7 +152,7 @@ impl Simplifier {
         self.store(function, inst, draft, rule)
     }
 
-    /// Stores a draft if the target can encode it.
+    /// Overwrites the instruction with a draft if the target can encode it; otherwise returns `None`.
     fn store(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: Rule) -> Option<()> {
         if !self.encodability.is_encodable(function, inst, &draft) {
             return None;
@@ -156,7 +162,7 @@ impl Simplifier {
         Some(())
     }
 
-    /// `SHF` by a known distance.
+    /// Simplifies a `SHF` by a known distance. Returns `None` if nothing changed.
     fn shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([result], &[low, amount, high]) = (function.results(inst), function.sources(inst)) else { return None };
         let result = *result;
@@ -197,7 +203,7 @@ impl Simplifier {
         }
     }
 
-    /// `IMAD` with a factor of zero.
+    /// Simplifies an `IMAD` with a factor of zero. Returns `None` if nothing changed.
     fn product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
@@ -205,7 +211,8 @@ impl Simplifier {
         if is_absent { self.copy(function, inst, c, Rule::Product) } else { None }
     }
 
-    /// `LOP3` that is one of its sources, zero, or all ones; or that joins two opposite shifts.
+    /// Simplifies a `LOP3` whose result is one of its sources, zero or all ones, or joins the bits of two opposite shifts. Returns `None`
+    /// if nothing changed.
     fn logic(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c, table, never]) = (function.results(inst), function.sources(inst)) else { return None };
         let table = table.integer()?;
@@ -215,7 +222,8 @@ impl Simplifier {
             return None;
         }
         let words = sources.map(|source| self.known(function).word(&source));
-        // The sources as columns of the truth table. Known words have the same bit everywhere, or are unknown here.
+        // Each source as a column of the truth table: bit n is the value of the source in row n. Sources that are known to be all zeros or
+        // all ones have constant columns.
         let column = |at: usize| match words[at] {
             Some(0) => 0,
             Some(u32::MAX) => 0xff,
@@ -232,7 +240,7 @@ impl Simplifier {
         }
         let shifted: SmallVec<[usize; 3]> = (0..3).filter(|&at| words[at] != Some(0)).collect();
         let &[first, second] = shifted.as_slice() else { return None };
-        // The bits of opposite shifts are never set together, so what the table says about that does not matter.
+        // Two opposite shifts have no set bit in common, so the rows of the table in which both bits are set do not matter.
         let both = columns[first] & columns[second];
         if value & !both != (columns[first] | columns[second]) & !both {
             return None;
@@ -240,7 +248,7 @@ impl Simplifier {
         self.funnel(function, inst, sources[first], sources[second])
     }
 
-    /// `SEL` of equal numbers, or with a known predicate.
+    /// Simplifies a `SEL` of equal numbers, or with a known predicate. Returns `None` if nothing changed.
     fn select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
         if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {
@@ -254,7 +262,7 @@ impl Simplifier {
             Some(false) => b,
             None => return None,
         };
-        // A number needs no register.
+        // A selected constant is moved as an immediate.
         let chosen = match self.known(function).word(&chosen) {
             Some(0) => Operand::RZ,
             Some(number) => Operand::from(number),
@@ -263,7 +271,7 @@ impl Simplifier {
         self.copy(function, inst, chosen, Rule::Select)
     }
 
-    /// Replaces the carries that an `IADD3.X` reads, if they are never set: `IADD3` has no carries.
+    /// Makes an `IADD3.X` whose carries are never set an `IADD3`, which reads no carries. Returns `None` if nothing changed.
     fn drop_carry_in(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let &[a, b, c, carry, other] = function.sources(inst) else { return None };
         let is_never = |operand: &Operand| self.known(function).truth(operand) == Some(false);
@@ -278,7 +286,7 @@ impl Simplifier {
         self.store(function, inst, draft, Rule::NoCarryIn)
     }
 
-    /// Lets a known predicate take the place of carries that are never set. Returns the instruction that computes it.
+    /// Replaces carries that are never set by a predicate that is known to be false. Returns the instruction that computes this predicate.
     fn drop_carries(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
         let mut prelude = Prelude::before(function, inst);
         let (&[sum, carry, other], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return prelude.insts };
@@ -301,7 +309,7 @@ impl Simplifier {
         prelude.insts
     }
 
-    /// `IADD3` of at most one summand that is not zero, or of two opposite shifts.
+    /// Simplifies an `IADD3` of at most one nonzero summand, or of two opposite shifts. Returns `None` if nothing changed.
     fn sum(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         if !function.insts[inst].modifiers.is_empty() || has_carry || function.sources(inst).len() != 3 {
@@ -320,7 +328,7 @@ impl Simplifier {
         }
     }
 
-    /// Joins `a << n` and `b >> 32 - n`.
+    /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift. Returns `None` if the sources are not such shifts.
     fn funnel(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
         let (high, low, distance) = [(first, second), (second, first)].into_iter().find_map(|(left, right)| {
             let [high, distance, zero] = self.shift_of(function, &left, &[Symbol::L, Symbol::U32])?;
@@ -335,7 +343,7 @@ impl Simplifier {
         self.store(function, inst, draft, Rule::Funnel)
     }
 
-    /// Returns the sources of the shift with these modifiers that computes a register.
+    /// If a shift with these modifiers computes a register: returns the sources of the shift.
     fn shift_of(&self, function: &Function, operand: &Operand, modifiers: &[Symbol]) -> Option<[Operand; 3]> {
         let part: Part = self.definitions.origin(function, operand.part().filter(|part| part.count == 1)?);
         let shift = self.definitions.unguarded(function, part.value)?;
@@ -356,7 +364,7 @@ fn is_plain(function: &Function, inst: Inst) -> bool {
     function.insts[inst].guard.is_none() && writes_whole && function.operands(inst).iter().all(is_plain)
 }
 
-/// Returns the draft of a shift.
+/// Returns the draft of a `SHF` with these modifiers; the sources are the pair `high:low` and the distance in bits.
 fn shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> Draft {
     let operands = smallvec![result, low, distance, high];
     Draft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }

@@ -37,14 +37,14 @@ const OR: i64 = 0xfc;
 /// Largest thread index within a block, in any dimension.
 const MAX_THREAD: u32 = 1023;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of indices whose constant part became an addition to the address.
     pub split: usize,
 }
 
-/// Splits indices in a whole function.
+/// Moves the constant parts of array indices to addresses, in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let is_address = values_read_as_addresses(function);
@@ -79,9 +79,9 @@ fn values_read_as_addresses(function: &Function) -> Vec<bool> {
     only
 }
 
-/// An index without its constant part.
+/// An array index without its constant part.
 enum IndexRest {
-    /// A register.
+    /// One register.
     Register(Part),
     /// The bitwise OR of two registers.
     Or(Part, Part),
@@ -105,8 +105,8 @@ fn match_split(function: &Function, definitions: &Definitions, is_address: &[boo
     Some((rest, offset))
 }
 
-/// Returns an index without its constant part, and the constant part; `None` if there is none, or if its bits may be set in the rest of the
-/// index.
+/// Splits an index into the part that is not constant, and its constant part. `None` if there is no constant part, or if its bits may be
+/// set in the other part.
 fn without_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
     let (first, second) = logic_sources(function, definitions, index, OR)?;
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
@@ -213,7 +213,7 @@ mod tests {
     /// Checks the rule for all 8-bit values: if no bit is set in both and the constant is not negative, the OR is the sum, with sign
     /// extension and with zero extension.
     #[test]
-    fn or_is_sum_after_extension() {
+    fn or_of_disjoint_bits_is_their_sum_after_extension() {
         for rest in 0..=u8::MAX {
             for number in (0..=i8::MAX as u8).filter(|number| rest & number == 0) {
                 let union = rest | number;

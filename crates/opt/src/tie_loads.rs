@@ -25,7 +25,7 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude};
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of guarded instructions whose tuple result was tied to the old values.
@@ -65,6 +65,7 @@ struct Readers {
 }
 
 impl Readers {
+    /// Collects the readers and positions of a function.
     fn find(function: &Function) -> Readers {
         let mut by_value = vec![SmallVec::new(); function.values.len()];
         let mut positions = vec![None; function.insts.len()];
@@ -112,7 +113,8 @@ fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Reade
         let part = source.part().filter(|part| part.value == value && part.count == 1)?;
         let is_copy = data.is(Pseudo::Copy) && data.guard == function.insts[inst].guard && old.role == Role::Tied(0);
         let is_near = readers.positions[copy.position()].is_some_and(|place| place.0 == block);
-        let old_place = old.value().and_then(|value| definitions.of(value)).and_then(|definition| readers.positions[definition.position()]);
+        let old_place =
+            old.value().and_then(|value| definitions.definition_of(value)).and_then(|definition| readers.positions[definition.position()]);
         let is_early = old.value().is_none() || old_place.is_some_and(|(at, before)| at != block || before < number);
         let slot = copies.get_mut(usize::from(part.first)).filter(|slot| slot.is_none())?;
         *slot = Some(copy).filter(|_| is_copy && is_near && is_early);
@@ -136,7 +138,7 @@ fn tie_to_old_values(
     let mut prelude = Prelude::before(function, inst);
     let old_values = with_zero_pairs(function, encodability, &mut prelude, inst, &old_values);
     let old = pack_tuple(function, &mut prelude, usize::from(function.values[tuple].width), &old_values);
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     draft.operands.push(old.with_role(Role::Tied(0)));
     if !encodability.is_encodable(function, inst, &draft) {
         return false;

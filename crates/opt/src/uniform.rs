@@ -43,7 +43,7 @@ mod tuples;
 /// Register number that stands for a uniform register while the encodability of a uniform form is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of instructions moved to the uniform datapath.
@@ -124,6 +124,7 @@ fn fold_constants(function: &mut Function, definitions: &Definitions, block: Blo
 
 /// The instructions of a block that are to be moved to the uniform datapath.
 struct Candidates {
+    /// The instructions that are to be moved.
     insts: FxHashSet<Inst>,
     /// The values that `insts` define.
     values: FxHashSet<Value>,
@@ -223,7 +224,7 @@ fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft
     if function.values[result] != if opcode == Opcode::ISETP { Class::P } else { Class::R } {
         return None;
     }
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     draft.opcode = match opcode {
         Opcode::MOV if data.modifiers.is_empty() => Opcode::UMOV,
         Opcode::LOP3 if draft.result_count == 1 => Opcode::ULOP3,
@@ -272,8 +273,11 @@ fn uniform_file(file: RegFile) -> RegFile {
 
 /// Rewrites one block: moves the candidates to the uniform datapath.
 struct Rewriter<'a> {
+    /// The instructions to move.
     candidates: &'a Candidates,
+    /// By value: its definition and its uses.
     def_use: &'a DefUse,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
     /// By source operand: the result of the `R2UR` copy or vote that reads it, if there is one since the last barrier.
     known_copies: FxHashMap<OperandKind, Operand>,

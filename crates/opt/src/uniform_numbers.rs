@@ -34,28 +34,29 @@ use crate::rewrite::{Draft, Prelude, piece};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
 const MAX_NUMBERS: usize = 16;
-/// The same for kernels that call functions. They have the registers for themselves that functions do not use, 27 of 63.
+/// Maximum number of doubles in uniform registers of a kernel that calls functions: the callees do not use 27 of the 63 registers.
 const MAX_NUMBERS_WITH_CALLS: usize = 11;
-/// Minimum number of reads, each counted as often as it is executed by estimate. A number that is read once gains nothing.
+/// Minimum number of reads, weighted by the estimated number of executions of each read. A double that is read once gains nothing.
 const MIN_READS: f64 = 2.0;
-/// Number of the register that stands for the uniform registers while a form is searched.
+/// Register number that stands for a uniform register while the encodability of an instruction is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of doubles in uniform registers.
+    /// Number of doubles that were put into uniform registers.
     pub numbers: usize,
-    /// Number of operands that read them.
+    /// Number of operands that now read a double from uniform registers.
     pub reads: usize,
 }
 
-/// A double and the operands that are this double.
-struct Number {
+/// A double, and the operands whose known content it is.
+struct RepeatedDouble {
+    /// The bits of the double.
     bits: u64,
     /// Estimated number of executions of the reads.
     executions: f64,
-    /// Instructions, and positions of operands.
+    /// The reads: each instruction with the position of the operand.
     reads: Vec<(Inst, usize)>,
 }
 
@@ -83,9 +84,9 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         let mut reads = 0;
         for &(inst, at) in &number.reads {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
-            // An earlier replacement may have taken the only place for a uniform register.
+            // An earlier replacement may have used the only operand of the instruction that can be a uniform register.
             if fits(function, inst, opcode, at, encodability) {
-                let mut draft = Draft::of(function, inst, opcode);
+                let mut draft = Draft::from_inst(function, inst, opcode);
                 draft.operands[at].kind = pair.kind;
                 draft.store(function, inst);
                 reads += 1;
@@ -128,11 +129,11 @@ fn keeps_uniform_registers(function: &Function) -> bool {
 }
 
 /// Returns the doubles that instructions read from general registers and could read from uniform ones, in the order of the code.
-fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Number> {
+fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
     let definitions = Definitions::compute(function);
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let mut numbers: Vec<Number> = Vec::new();
+    let mut numbers: Vec<RepeatedDouble> = Vec::new();
     let mut places: FxHashMap<u64, usize> = FxHashMap::default();
     for &block in &function.layout {
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
@@ -147,7 +148,7 @@ fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Number
                 }
                 let place = *places.entry(bits).or_insert(numbers.len());
                 if place == numbers.len() {
-                    numbers.push(Number { bits, executions: 0.0, reads: Vec::new() });
+                    numbers.push(RepeatedDouble { bits, executions: 0.0, reads: Vec::new() });
                 }
                 numbers[place].executions += executions;
                 numbers[place].reads.push((inst, at));
@@ -170,9 +171,9 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
     Some(word(1)? << 32 | word(0)?)
 }
 
-/// Returns whether an instruction can read an operand from uniform registers.
+/// Returns whether the target can encode an instruction with operand `at` in uniform registers.
 fn fits(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };
     encodability.is_encodable(function, inst, &draft)
 }

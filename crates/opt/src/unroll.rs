@@ -51,7 +51,7 @@ pub(crate) mod shape;
 mod trips;
 mod wide;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loops that were fully unrolled.
@@ -75,7 +75,7 @@ const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 /// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
 const MIN_GROWTH: usize = 600;
 
-/// How a loop is unrolled.
+/// How a loop is unrolled, with the number of copies of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
     /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
@@ -91,7 +91,7 @@ enum UnrollPlan {
 }
 
 impl UnrollPlan {
-    /// Describes what was done, for a remark.
+    /// Returns a description of the unrolling, for a remark.
     fn describe(self) -> String {
         match self {
             UnrollPlan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
@@ -115,7 +115,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
     run_with_remarks(function, hardware, &mut Remarks::default())
 }
 
-/// Unrolls the loops of a function, and records for each loop what was done or why nothing was done.
+/// Unrolls the loops of a function, and records for each loop how it was unrolled, or why it was not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let chosen = choose_loops(function, Costs::of(hardware.target).taken_branch as usize, remarks);
     let mut stats = Stats::default();
@@ -163,10 +163,11 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 
 /// The number of instructions that unrolling may still add to the function.
 struct Budget {
+    /// The number of instructions that may still be added.
     insts_left: usize,
 }
 
-/// Chooses the loops to unroll, and how. `taken_branch` is the cost of a taken branch in cycles.
+/// Returns the loops to unroll, each with how it is unrolled. `taken_branch` is the cost of a taken branch in cycles.
 fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, UnrollPlan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
@@ -191,7 +192,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
-        let body = BodyProperties::of(function, &shape);
+        let body = BodyProperties::collect(function, &shape);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
                 let post_dominators = PostDominators::compute(function, &flow);
@@ -226,7 +227,8 @@ struct BodyProperties {
 }
 
 impl BodyProperties {
-    fn of(function: &Function, shape: &Shape) -> BodyProperties {
+    /// Collects the properties of the body of a loop.
+    fn collect(function: &Function, shape: &Shape) -> BodyProperties {
         let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);
@@ -234,6 +236,7 @@ impl BodyProperties {
         body
     }
 
+    /// Updates the properties for one instruction of the body.
     fn add_inst(&mut self, function: &Function, inst: Inst) {
         self.has_unique_inst |= shape::is_unique(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
@@ -327,6 +330,7 @@ enum CountedLoop {
 }
 
 impl CountedLoop {
+    /// Matches a counted loop with a counter of 32 or 64 bits; `None` for other loops.
     fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<CountedLoop> {
         let narrow = Bound::find(function, definitions, shape).map(CountedLoop::Narrow);
         narrow.or_else(|| WideBound::find(function, definitions, shape).map(CountedLoop::Wide))
@@ -348,6 +352,7 @@ impl CountedLoop {
         }
     }
 
+    /// Returns whether one guard can test `tests` exit tests at once.
     fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
             CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
@@ -400,7 +405,7 @@ fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
     if shape.tests_at_end() { factor - 1 } else { factor }
 }
 
-/// Gives each loop one entry block and an exit block that nothing else enters, and puts the loop into loop-closed SSA form.
+/// Gives each loop one entry block and an exit block that nothing else enters, puts the loops into loop-closed SSA form, and returns them.
 fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> Vec<(Shape, UnrollPlan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
@@ -472,12 +477,12 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
     }
     let (first, last) = (copies.first()?, copies.last()?);
     redirect(function, entry, shape.header, first.block(shape.header));
-    replace_exit(function, shape, last);
+    redirect_exit_phis(function, shape, last);
     Some(copies.iter().flat_map(Mapping::copies).collect())
 }
 
-/// Makes the phis of the exit block read the values of a copy instead of those of the old loop, which is no longer reachable.
-fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
+/// Makes the phis of the exit block read the values of a copy instead of the values of the old loop, which is no longer reachable.
+fn redirect_exit_phis(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     for phi in function.phis(shape.exit).to_vec() {
         for operand in function.sources_mut(phi) {
             *operand = mapping.operand(*operand);
@@ -487,14 +492,15 @@ fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
 
 /// The copies of a loop body that form the unrolled loop.
 struct NewLoop {
+    /// The copies of the body, in execution order.
     copies: Vec<Mapping>,
     /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
 }
 
 impl NewLoop {
-    /// Creates `factor` copies with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test; none does if
-    /// that is `None`.
+    /// Creates `factor` copies of the body with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test;
+    /// none does if `tested` is `None`.
     fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
         let phis = new_phis(function, shape.header);
         let mut copies: Vec<Mapping> = Vec::new();
@@ -520,6 +526,7 @@ impl NewLoop {
         NewLoop { copies, phis }
     }
 
+    /// Returns the copy that executes last.
     fn last(&self) -> &Mapping {
         &self.copies[self.copies.len() - 1]
     }
@@ -544,7 +551,7 @@ fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option
     redirect(function, last.block(shape.latch), last.block(shape.header), header);
     new.complete_phis(function, shape);
     redirect(function, shape.entries[0], shape.header, header);
-    replace_exit(function, shape, &new.copies[tested as usize]);
+    redirect_exit_phis(function, shape, &new.copies[tested as usize]);
     Some(new.copies.iter().flat_map(Mapping::copies).collect())
 }
 
@@ -613,9 +620,9 @@ mod tests {
 
     use super::*;
 
-    /// A loop of three iterations becomes copies of its body; a loop with an unknown number of iterations is unrolled in part.
+    /// A loop of three iterations is counted as fully unrolled; a loop with an unknown number of iterations as partially unrolled.
     #[test]
-    fn loops_are_counted_by_what_became_of_them() {
+    fn statistics_count_full_and_partial_unrolling() {
         let counted = |limit: &str| {
             let text = format!(
                 "func kernel @k ssa {{

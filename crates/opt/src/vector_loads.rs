@@ -30,7 +30,7 @@ const MAX_BITS: u8 = 4;
 /// Maximum number of sweeps of the analysis over the function; after the last one, phis count as unknown.
 const MAX_SWEEPS: usize = 12;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of vector loads created.
@@ -40,7 +40,7 @@ pub struct Stats {
 /// Name of the pass in remarks.
 const PASS: &str = "vector-loads";
 
-/// Joins loads in a whole function.
+/// Joins loads of neighbouring words into vector loads, in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     run_with_remarks(function, target, &mut Remarks::default())
 }
@@ -71,19 +71,19 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
 }
 
 /// Loads of one word each with the same base, as (offset, load, position), in execution order.
-type Group = Vec<(i64, Inst, usize)>;
+type LoadGroup = Vec<(i64, Inst, usize)>;
 
 /// Returns the sets of loads of a block from which vector loads may be formed.
-fn candidates(function: &Function, block: Block) -> Vec<Group> {
-    let mut closed: Vec<Group> = Vec::new();
+fn candidates(function: &Function, block: Block) -> Vec<LoadGroup> {
+    let mut closed: Vec<LoadGroup> = Vec::new();
     // The groups that later loads can still join, in the order of their first loads.
-    let mut open: Vec<Group> = Vec::new();
+    let mut open: Vec<LoadGroup> = Vec::new();
     let mut open_indices: FxHashMap<(Part, bool), usize> = FxHashMap::default();
     for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
         if let Some((base, offset)) = word_load(function, inst) {
             let is_constant = function.insts[inst].memory.is_some_and(|id| function.accesses[id].constant);
             let number = *open_indices.entry((base, is_constant)).or_insert_with(|| {
-                open.push(Group::new());
+                open.push(LoadGroup::new());
                 open.len() - 1
             });
             open[number].push((offset, inst, position));
@@ -118,7 +118,7 @@ fn join_group(
     function: &mut Function,
     target: Target,
     zeros: &TrailingZeros,
-    mut group: Group,
+    mut group: LoadGroup,
     vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
 ) {
@@ -184,11 +184,12 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
 
 /// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
 struct TrailingZeros {
+    /// By value: its number of known trailing zero bits.
     bits: Vec<u8>,
 }
 
 impl TrailingZeros {
-    /// Computes the greatest fixed point of the data-flow equations.
+    /// Computes the number of trailing zero bits of each value, as the greatest fixed point of the data-flow equations.
     fn compute(function: &Function) -> TrailingZeros {
         let mut zeros = TrailingZeros { bits: vec![MAX_BITS; function.values.len()] };
         for sweep in 0.. {
@@ -212,6 +213,7 @@ impl TrailingZeros {
         zeros
     }
 
+    /// Returns the number of trailing zero bits of a register.
     fn of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }

@@ -18,6 +18,17 @@
 //! - The state at a block's start is that of one predecessor. Braun and Hack prefer values that are in registers in all predecessors.
 //! - A spilled value is stored once, directly after its definition, which dominates all reloads. Braun and Hack store at the eviction.
 //!
+//! Example with two usable registers:
+//!
+//! ```text
+//! %a = S2R SR_TID.X            %a=R4
+//! %b = LDG [..]                %a=R4 %b=R5
+//! %c = IADD3 %b, 1, RZ         %a=R4 %c=R5     %b dies here, so %c gets its register
+//! %d = LDS [..]                %d=R4 %c=R5     no register is free: %a is dropped, its next use is farther away than that of %c
+//! STS [..], %c                 %d=R4
+//! %e = IADD3 %a, %d, RZ        %e=R4           %a is reloaded into R5 before; its store is inserted after the S2R
+//! ```
+//!
 //! Cost: one visit to each operand, plus a scan over register windows at each point where no gap is free.
 
 use oriole_ir::{Block, Inst, RegFile};

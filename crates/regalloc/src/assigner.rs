@@ -45,15 +45,25 @@ pub(crate) struct Output {
 /// The state of the allocator, which handles one register file after the other. Vectors indexed by value are kept from file to file: each
 /// value belongs to one file.
 pub(crate) struct Assigner<'a> {
+    /// The function that is allocated.
     pub function: &'a mut Function,
+    /// Environment, control flow and liveness.
     pub inputs: Inputs<'a>,
+    /// Coalescing hints: webs of values that should be in related registers.
     pub hints: Hints,
+    /// Registers that asynchronous instructions may still read.
     pub in_flight: InFlight,
+    /// Registers that loop-carried values return to.
     pub reservations: Reservations,
+    /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
+    /// Next uses and definitions of values at the current point of the walk.
     pub walk: Walk,
+    /// Dropped values, their spill slots and shadows.
     pub spills: Spills,
+    /// Values in registers at the starts and ends of blocks.
     pub borders: Borders,
+    /// The new instructions.
     pub output: Output,
     /// Whether to prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
     has_banks: bool,

@@ -119,6 +119,7 @@ fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, ed
 
 /// The graph as an adjacency list in compressed-row form.
 struct Graph<'a> {
+    /// The edges of the graph.
     edges: &'a [Edge],
     /// The roots of the webs that have edges, in ascending order.
     nodes: Vec<Value>,
@@ -129,6 +130,7 @@ struct Graph<'a> {
 }
 
 impl Graph<'_> {
+    /// Builds the adjacency list; `values` is the number of values of the function.
     fn new(edges: &[Edge], values: usize) -> Graph<'_> {
         let mut row_starts = vec![0; values + 1];
         for web in edges.iter().flat_map(|edge| edge.webs) {
@@ -149,7 +151,7 @@ impl Graph<'_> {
         Graph { edges, nodes, row_starts, entries }
     }
 
-    /// Returns the neighbours of a web, each with whether its root should be in the other bank, and the weight of the edge.
+    /// Returns the neighbours of a web; for each, whether its root should be in the other bank, and the weight of the edge.
     fn neighbours(&self, web: Value) -> impl Iterator<Item = (Value, bool, u64)> {
         self.entries[self.row_starts[web.position()]..self.row_starts[web.position() + 1]].iter().map(move |&number| {
             let edge = &self.edges[number as usize];

@@ -50,18 +50,23 @@ struct EdgeReload {
 
 /// A move, on an edge, of a constant or of one register of another file into a register of this file.
 struct EdgeMove {
+    /// The register that is written.
     to: Reg,
+    /// The constant, or the register of another file.
     from: Operand,
 }
 
 /// A phi that is in a spill slot at the start of its block, and its source on the edge.
 struct MemoryPhi {
+    /// The value that the phi defines.
     phi: Value,
+    /// The source of the phi on the edge.
     source: Operand,
 }
 
 /// A phi whose new value is in a temporary slot until its old value has been read.
 struct LateStore {
+    /// The value that the phi defines.
     phi: Value,
     /// Offset of the temporary slot in bytes from the stack pointer.
     temporary_slot: u32,
@@ -83,6 +88,7 @@ struct Transfers {
 }
 
 impl Transfers {
+    /// Returns whether nothing has to be moved, reloaded or stored.
     fn is_empty(&self) -> bool {
         self.moves.is_empty() && self.reloads.is_empty() && self.other_moves.is_empty() && self.memory_phis.is_empty()
     }
@@ -105,7 +111,9 @@ impl Transfers {
 
 /// An edge that was split by a new block.
 struct SplitEdge {
+    /// The predecessor of the split edge.
     from: Block,
+    /// The successor of the split edge.
     to: Block,
     /// The new block on the edge.
     new_block: Block,
@@ -122,7 +130,8 @@ impl Assigner<'_> {
             self.resolve_edges_from(from, &mut split)?;
             self.registers.forget_state(self.borders.exit.get(from));
         }
-        // Only now: `transfers` finds the sources of phis by their original predecessors.
+        // The phis are renamed only after all transfers were collected, because `collect_transfers` finds the sources of phis by their
+        // original predecessors.
         for edge in &split {
             self.rename_phi_edge(edge);
         }

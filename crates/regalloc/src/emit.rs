@@ -27,7 +27,7 @@ fn modifier(spelling: &str) -> Symbol {
 
 /// The capabilities of a target that determine which instructions implement moves.
 #[derive(Clone, Copy)]
-pub(crate) struct Mover {
+pub(crate) struct MoveCapabilities {
     /// Whether `MOV` can read a constant bank.
     mov_reads_constants: bool,
     /// Whether `ULDC` exists.
@@ -41,15 +41,15 @@ fn is_encodable(text: &str, target: Target) -> bool {
     oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, target).is_ok())
 }
 
-impl Mover {
+impl MoveCapabilities {
     /// Returns the capabilities of a target. The result of the instruction table lookup is cached per target for the lifetime of the
     /// process.
-    pub fn new(target: Target) -> Mover {
-        static KNOWN: RwLock<Vec<(Target, Mover)>> = RwLock::new(Vec::new());
-        let find = |known: &[(Target, Mover)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
+    pub fn new(target: Target) -> MoveCapabilities {
+        static KNOWN: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
+        let find = |known: &[(Target, MoveCapabilities)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
         let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
-            let mover = Mover::look_up(target);
+            let mover = MoveCapabilities::look_up(target);
             let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
                 list.push((target, mover));
@@ -58,9 +58,9 @@ impl Mover {
         })
     }
 
-    /// Looks the capabilities of a target up in the instruction table.
-    fn look_up(target: Target) -> Mover {
-        Mover {
+    /// Returns the capabilities of a target, from the instruction table.
+    fn look_up(target: Target) -> MoveCapabilities {
+        MoveCapabilities {
             mov_reads_constants: is_encodable("MOV R4, c[0x0][0x28]", target),
             has_uldc: is_encodable("ULDC UR4, c[0x0][0x28]", target),
             clears_pairs: is_encodable("CS2R R4, SRZ", target),
@@ -70,12 +70,14 @@ impl Mover {
 
 /// Creates instructions and appends them to a list.
 pub(crate) struct Emitter<'a> {
+    /// The function that the instructions are added to.
     pub function: &'a mut Function,
     /// The list that instructions are appended to.
     pub out: &'a mut Vec<Inst>,
     /// The register file that is being allocated, to which the destinations of moves belong.
     pub file: RegFile,
-    mover: Mover,
+    /// The capabilities of the target.
+    mover: MoveCapabilities,
     /// Source location of the new instructions.
     location: Location,
     /// The instruction that the code is emitted for, for error messages.
@@ -86,7 +88,7 @@ pub(crate) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     /// Creates an emitter for code that the allocation of `inst` needs. The code gets the source location of `inst`.
-    pub fn new(function: &'a mut Function, mover: Mover, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
+    pub fn new(function: &'a mut Function, mover: MoveCapabilities, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
         let location = function.insts[inst].location;
         Emitter { function, out, file, mover, location, inst, guard: None }
     }
@@ -187,7 +189,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with an eight-bit truth table.
+    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with an eight-bit truth table, and returns the instruction.
     fn emit_plop3(&mut self, file: RegFile, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
         let opcode = if file == RegFile::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
         let nowhere = Operand::new(OperandKind::Zero(file));

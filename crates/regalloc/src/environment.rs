@@ -28,7 +28,7 @@ pub struct Environment {
     pub stack_pointer: Reg,
     /// Registers that a `CALL` clobbers, for callees that are not in `known`.
     pub clobbers: Clobbers,
-    /// Names of callees whose clobbered registers are known, with these registers.
+    /// Callees whose clobbered registers are known: name, and registers that a call clobbers.
     pub known: Vec<(String, Clobbers)>,
     /// Registers that no value is assigned to.
     pub reserved: Clobbers,
@@ -38,10 +38,15 @@ pub struct Environment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the register files")]
 pub struct Clobbers {
+    /// Set of general registers (R).
     pub general: RegisterSet,
+    /// Set of uniform registers (UR).
     pub uniform: RegisterSet,
+    /// Set of predicate registers (P).
     pub predicates: RegisterSet,
+    /// Set of uniform predicate registers (UP).
     pub uniform_predicates: RegisterSet,
+    /// Set of convergence barrier registers (B).
     pub barriers: RegisterSet,
 }
 
@@ -64,7 +69,7 @@ impl Clobbers {
         barriers: RegisterSet::EMPTY,
     };
 
-    /// Returns the registers of one file.
+    /// Returns the set for one register file.
     fn in_file(&self, file: RegFile) -> RegisterSet {
         match file {
             RegFile::General => self.general,

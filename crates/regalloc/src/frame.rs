@@ -21,6 +21,7 @@ pub(crate) struct PrivateSlot {
 /// A register that may be overwritten temporarily.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchRegister {
+    /// The register.
     pub register: Reg,
     /// Whether the content of the register is in the emergency slot and has to be restored.
     is_saved: bool,
@@ -29,12 +30,15 @@ pub(crate) struct ScratchRegister {
 /// Whether words move from registers to memory or from memory to registers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
+    /// From registers to memory.
     Store,
+    /// From memory to registers.
     Load,
 }
 
 /// The spill slots of the function.
 pub(crate) struct SpillFrame {
+    /// The register with the stack pointer, which slots are addressed from.
     stack_pointer: Reg,
     /// The offset of each value's slot, in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,

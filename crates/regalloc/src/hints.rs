@@ -23,8 +23,8 @@ use crate::liveness::Liveness;
 use crate::operands::{operand_width, part_in_file};
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum width of a web in registers. Free gaps for wider webs are rare. A tuple that is wider by itself is a web of its own, so the
-/// sources of a pack into it get no hints, and each of them may cost a move.
+/// Maximum width of a web in registers. Free gaps for wider webs are rare. A single tuple that is wider forms a web alone, so the sources
+/// of a pack into it get no hints, and each of them may cost a move.
 const MAX_WEB_WIDTH: i32 = 128;
 
 /// Maximum number of phi registers recorded for each web. Bounds the time to join two webs.
@@ -37,6 +37,7 @@ const CHEAP_REGISTERS: u16 = 24;
 /// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]
 struct Node {
+    /// The parent in the union-find forest.
     parent: Value,
     /// Number of registers from the first register of the parent to the first register of this value; may be negative.
     offset: i32,
@@ -53,26 +54,29 @@ struct Node {
     prefers_odd: Option<bool>,
 }
 
-/// The web of a value, and the offset of the value from the root of the web, in registers.
+/// A value as a member of its web.
 #[derive(Clone, Copy)]
-struct Web {
+struct WebMember {
+    /// The root of the web in the union-find forest.
     root: Value,
+    /// Number of registers from the first register of the root to the first register of the value; may be negative.
     offset: i32,
 }
 
 /// The size of a web, and the offset of one of its values in it, in registers.
-struct Extent {
+struct WebExtent {
     /// Number of consecutive registers that the whole web spans.
     width: u8,
     /// Registers from the start of the web to the first register of the value.
     offset: u8,
-    /// Alignment of the web.
+    /// Alignment that the first register of the web needs, in registers.
     align: u8,
 }
 
 /// The webs of all register files. A web never spans two files.
 #[derive(Default)]
 pub(crate) struct Hints {
+    /// By value: its node in the union-find forest.
     nodes: IndexVec<Value, Node>,
     /// For each web, given by its root: one entry for each register of a phi in the web, with the block of the phi and the offset of the
     /// register from the root. Webs without phis, and webs with more than [`MAX_PHI_REGISTERS`] such registers, have no entry.
@@ -227,19 +231,19 @@ impl Hints {
         self.nodes[root].prefers_odd = prefers_odd;
     }
 
-    /// Returns the web of a value.
-    fn web_of(&mut self, value: Value) -> Web {
+    /// Returns a value as a member of its web.
+    fn web_of(&mut self, value: Value) -> WebMember {
         let (root, offset) = self.root(value);
-        Web { root, offset }
+        WebMember { root, offset }
     }
 
     /// Returns the first register that the other values of its web imply for a value; `None` if none of them has registers yet, or if the
     /// implied register does not exist.
-    fn implied_register(&self, web: Web) -> Option<Reg> {
+    fn implied_register(&self, web: WebMember) -> Option<Reg> {
         self.nodes[web.root].implied_register.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
     }
 
-    /// Returns the first register that a value should get; `None` if no value of its web has a place yet.
+    /// Returns the first register that a value should get to save moves; `None` if no value of its web has registers yet.
     pub fn wish(&mut self, value: Value) -> Option<Reg> {
         let web = self.web_of(value);
         self.implied_register(web)
@@ -251,9 +255,9 @@ impl Hints {
     }
 
     /// Returns the size of a web and the offset of the value in it.
-    fn extent(&self, web: Web) -> Extent {
+    fn extent(&self, web: WebMember) -> WebExtent {
         let node = &self.nodes[web.root];
-        Extent { width: (node.web_end - node.web_start) as u8, offset: (web.offset - node.web_start) as u8, align: node.align }
+        WebExtent { width: (node.web_end - node.web_start) as u8, offset: (web.offset - node.web_start) as u8, align: node.align }
     }
 
     /// Records that the first register of a value is `register`, which implies registers for all other values of its web.
@@ -262,7 +266,8 @@ impl Hints {
         self.set_implied_register(web, register);
     }
 
-    fn set_implied_register(&mut self, web: Web, register: Reg) {
+    /// Sets the register that the root of a web would have if the value that `web` describes is at `register`.
+    fn set_implied_register(&mut self, web: WebMember, register: Reg) {
         self.nodes[web.root].implied_register = Some(i32::from(register.number()) - web.offset);
     }
 
@@ -274,6 +279,7 @@ impl Hints {
         Some(place)
     }
 
+    /// Chooses a register as [`Hints::choose_registers`] describes, without recording it as used.
     fn choose_place(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
         let web = self.web_of(value);
@@ -293,8 +299,8 @@ impl Hints {
             }
         }
         let place = self.find_gap(web, class, free)?;
-        // The first value of a web that gets registers determines those of the others. A value that did not get the implied registers does
-        // not change them.
+        // The first value of a web that gets registers determines the registers of the other values. A value that did not get the implied
+        // registers does not change them.
         if wish.is_none() {
             self.set_implied_register(web, place);
         }
@@ -303,7 +309,7 @@ impl Hints {
 
     /// Finds a gap for a value, in the preferred bank of its web if that does not raise the number of registers in use above
     /// [`CHEAP_REGISTERS`]. Returns its first register.
-    fn find_gap(&self, web: Web, class: Class, free: &RegisterSet) -> Option<Reg> {
+    fn find_gap(&self, web: WebMember, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = free.find_gap(class)?;
         let Some(is_odd) = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
         let is_odd = is_odd ^ (web.offset.rem_euclid(2) == 1);

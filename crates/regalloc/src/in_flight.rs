@@ -1,4 +1,4 @@
-//! Registers that an asynchronous instruction may still read, and that values should therefore not be assigned to.
+//! Finds registers that an asynchronous instruction may still read, so that values are not assigned to them.
 //!
 //! [`products`](crate::products) keeps the operands of a running matrix product (`wgmma`) in their registers up to the end of the block. If
 //! the block branches back to the start of a loop, the product still runs there, until the first wait:
@@ -124,7 +124,7 @@ impl InFlight {
         self.late_reads.insert(first, count);
     }
 
-    /// Forgets which uniform registers asynchronous copies have read, because all others are in use.
+    /// Forgets which uniform registers asynchronous copies have read. Called when no other uniform register is free.
     pub fn forget_late_reads(&mut self) {
         self.late_reads = RegisterSet::EMPTY;
     }

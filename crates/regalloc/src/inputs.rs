@@ -4,19 +4,24 @@ use oriole_ir::{Block, Function, Inst, RegFile};
 use oriole_support::IndexVec;
 
 use crate::dead_parts::DeadParts;
-use crate::emit::{Emitter, Mover};
+use crate::emit::{Emitter, MoveCapabilities};
 use crate::environment::Environment;
 use crate::liveness::{Flow, Liveness};
 use crate::outcome::AllocateError;
 
 /// The inputs of the allocation of one register file.
 pub(crate) struct Inputs<'a> {
+    /// The registers that the allocator may use, and those that calls overwrite.
     pub env: &'a Environment,
-    mover: Mover,
+    /// The capabilities of the target that determine how moves are made.
+    mover: MoveCapabilities,
     /// The register file that is being allocated.
     pub file: RegFile,
+    /// The control-flow graph and its loops.
     pub flow: Flow,
+    /// Liveness and next uses of the values of the file.
     pub liveness: Liveness,
+    /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
     pub dead_parts: DeadParts,
     /// For each block: its number of instructions before this file is allocated.
     pub block_lengths: IndexVec<Block, u32>,
@@ -27,7 +32,7 @@ impl<'a> Inputs<'a> {
     pub fn new(function: &Function, env: &'a Environment) -> Inputs<'a> {
         Inputs {
             env,
-            mover: Mover::new(env.target),
+            mover: MoveCapabilities::new(env.target),
             file: RegFile::General,
             flow: Flow::new(function),
             liveness: Liveness::default(),

@@ -12,6 +12,7 @@ use crate::registers::{Reg, RegisterSet};
 /// A value that an instruction reads. Several operands that read the same value share one `Use`.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
+    /// The value that is read.
     pub value: Value,
     /// The value's next use after this instruction; [`NextUse::NEVER`] if it dies here.
     pub next_use: NextUse,
@@ -23,12 +24,13 @@ pub(crate) struct Use {
 
 /// A value that an instruction writes.
 pub(crate) struct ResultState {
+    /// The value that is written.
     pub value: Value,
     /// The value's first use; [`NextUse::NEVER`] if it has none.
     pub next_use: NextUse,
     /// Index of the result among the operands of the instruction.
     pub operand: usize,
-    /// First register that the calling convention or the instruction prescribes for the result; `None` if any will do.
+    /// First register that the calling convention or the instruction prescribes for the result; `None` if any register is allowed.
     pub fixed: Option<Reg>,
     /// First register of the result; `None` until one is chosen.
     pub register: Option<Reg>,
@@ -46,6 +48,7 @@ impl ResultState {
 
 /// A value that is moved to other registers before the instruction.
 pub(crate) struct MovedValue {
+    /// The value that moves.
     pub value: Value,
     /// First register before the move.
     pub from: Reg,
@@ -55,6 +58,7 @@ pub(crate) struct MovedValue {
 
 /// A dropped value that is reloaded before the instruction.
 pub(crate) struct Reload {
+    /// The value that is reloaded.
     pub value: Value,
     /// First register that the value is reloaded into.
     pub to: Reg,
@@ -73,6 +77,7 @@ pub(crate) struct Argument {
 
 /// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`Assigner::emit_inst`].
 pub(crate) struct InstState {
+    /// The instruction.
     pub inst: Inst,
     /// Position of the instruction in its block.
     pub position: u32,

@@ -8,7 +8,9 @@ use oriole_support::IndexVec;
 /// A range of positions in a vector.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ListRange {
+    /// The first position.
     start: u32,
+    /// The position after the last one.
     end: u32,
 }
 

@@ -45,7 +45,7 @@ impl NextUse {
     /// The farthest next use of a live value; larger distances are reduced to it, so that sums do not overflow.
     const FARTHEST: NextUse = NextUse(1 << 30);
 
-    /// Creates the next use for a use at a position of the current block.
+    /// Returns the next use at a position of the current block.
     pub fn at(position: u32) -> NextUse {
         NextUse(position)
     }
@@ -79,6 +79,7 @@ impl NextUse {
 /// A value that an instruction reads or writes.
 #[derive(Clone, Copy)]
 pub(crate) struct ValueAccess {
+    /// The value that is read or written.
     pub value: Value,
     /// The next use of the value after the instruction.
     pub next_use: NextUse,
@@ -89,6 +90,7 @@ pub(crate) struct ValueAccess {
 pub(crate) struct FileInst {
     /// Position of the instruction in its block.
     pub position: u32,
+    /// The instruction.
     pub inst: Inst,
     /// Whether the instruction has tied operands of any file.
     pub has_tied: bool,
@@ -108,10 +110,12 @@ impl FileSet {
     const NONE: FileSet = FileSet(0);
     const ALL: FileSet = FileSet(u8::MAX);
 
+    /// Returns whether a register file is in the set.
     fn has(self, file: RegFile) -> bool {
         self.0 & 1 << file as u8 != 0
     }
 
+    /// Adds a register file to the set.
     fn insert(&mut self, file: RegFile) {
         self.0 |= 1 << file as u8;
     }
@@ -144,7 +148,9 @@ pub(crate) struct Liveness {
 
 /// The control flow graph and its loops.
 pub(crate) struct Flow {
+    /// Predecessors, successors and order of the blocks.
     pub graph: ControlFlow,
+    /// The natural loops of the function.
     pub loops: Loops,
 }
 
@@ -225,7 +231,7 @@ impl Liveness {
         }
     }
 
-    /// Computes the live-in lists.
+    /// Computes the values that are live at the start of each block. Returns an error if the function is not in strict SSA form.
     fn find_live_in(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let mut needs: Vec<(Value, Need)> = Vec::new();
         self.phi_sources.reset(function.blocks.len());

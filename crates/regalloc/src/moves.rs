@@ -23,7 +23,9 @@ use crate::registers::Reg;
 /// A move between two registers of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Move {
+    /// The register that is written.
     pub to: Reg,
+    /// The register that is read.
     pub from: Reg,
 }
 
@@ -37,6 +39,7 @@ impl Move {
 /// One step of a sequentialized parallel copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyStep {
+    /// Copies one register to another.
     Move(Move),
     /// Two registers exchange their contents.
     Swap(Reg, Reg),
@@ -51,6 +54,7 @@ struct PendingMoves {
 }
 
 impl PendingMoves {
+    /// Collects the moves of a parallel copy.
     fn new(moves: &[Move]) -> PendingMoves {
         let mut pending = PendingMoves { source: [None; 256], readers: [0; 256] };
         for &Move { to, from } in moves.iter().filter(|one| one.to != one.from) {
@@ -89,7 +93,8 @@ impl PendingMoves {
         }
     }
 
-    /// Makes the moves of the cycle through `start`: saves its content in `scratch`, moves the others, then copies from `scratch`.
+    /// Makes the moves of the cycle through `start`: saves the content of `start` in `scratch`, makes the other moves, then copies from
+    /// `scratch`.
     fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
         steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;
@@ -110,8 +115,8 @@ impl PendingMoves {
     }
 }
 
-/// Turns a parallel copy into steps to execute one after the other. Destinations must be distinct. `scratch` is a register that may be
-/// overwritten; it is neither source nor destination of a move.
+/// Returns the steps of a parallel copy, to be executed one after the other. Destinations must be distinct. `scratch` is a register that
+/// may be overwritten; it is neither source nor destination of a move.
 pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopyStep> {
     let mut pending = PendingMoves::new(moves);
     let mut steps = Vec::new();

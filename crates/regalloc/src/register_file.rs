@@ -18,7 +18,7 @@ pub(crate) type ResidentValue = (Value, Reg);
 pub(crate) struct RegisterFile {
     /// Registers that the environment allows values to use.
     allowed: RegisterSet,
-    /// Registers that values may use from here to the end of the block: `allowed`, less what a `KEEP` has pinned.
+    /// Registers that values may use from here to the end of the block: `allowed`, except registers that a `KEEP` has pinned.
     pub usable: RegisterSet,
     /// Usable registers that hold no value at the current point.
     pub free: RegisterSet,
@@ -116,6 +116,7 @@ impl RegisterFile {
         }
     }
 
+    /// Sets the occupant of `width` registers from `register` on.
     fn set_occupant(&mut self, register: Reg, width: u8, occupant: Option<Value>) {
         let first = usize::from(register.number());
         match width {
@@ -237,7 +238,7 @@ mod tests {
     use super::RegisterFile;
     use crate::registers::{Reg, RegisterSet};
 
-    /// R4 to R11 are usable; a pair is in R4:R5, single registers are in R6 and R9.
+    /// Returns a file with usable registers R4 to R11, and its values: a pair in R4:R5, single registers in R6 and R9.
     fn occupied() -> (RegisterFile, [Value; 3]) {
         let text = "func kernel @window ssa {\nbb0:\n    %0:R2@R4, %1:R@R6, %2:R@R9 = ENTRY\n    EXIT\n}";
         let function = parse(text).unwrap().remove(0);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_judged_by_its_values_each_counted_once() {
+    fn the_cost_of_a_window_counts_each_value_once() {
         let (registers, values) = occupied();
         let within = registers.usable;
         let number = |class, forbidden: Option<Value>| {
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vacated_tuple_leaves_all_its_registers() {
+    fn vacating_a_tuple_frees_all_its_registers() {
         let (mut registers, [pair, ..]) = occupied();
         assert_eq!(registers.vacate(pair), Some(Reg::new(4)));
         assert_eq!(registers.vacate(pair), None, "it is in no register any more");

@@ -59,6 +59,7 @@ impl From<u8> for Reg {
 /// A set of registers of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RegisterSet {
+    /// The registers as bits: register n is bit n % 64 of word n / 64.
     words: [u64; WORDS],
 }
 
@@ -207,7 +208,7 @@ impl RegisterSet {
         self.find_among(class, self.gap_starts(class))
     }
 
-    /// As [`RegisterSet::find_gap`], but only among gaps that start at an even register, or at an odd one if `is_odd`.
+    /// As [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even one.
     pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
         const EVEN: u64 = 0x5555_5555_5555_5555;
         let mask = if is_odd { !EVEN } else { EVEN };
@@ -215,6 +216,7 @@ impl RegisterSet {
         self.find_among(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
     }
 
+    /// Chooses among the gaps that start at a register of `places`; see [`RegisterSet::find_gap`].
     fn find_among(&self, class: Class, places: RegisterSet) -> Option<Reg> {
         let lowest = places.lowest()?;
         let has_tuples = matches!(class.file, RegFile::General | RegFile::Uniform);
@@ -280,12 +282,13 @@ mod tests {
 
     use super::{Reg, RegisterSet};
 
+    /// Returns the register numbers of a set in ascending order.
     fn numbers(set: &RegisterSet) -> Vec<u16> {
         set.iter().map(Reg::number).collect()
     }
 
     #[test]
-    fn sets_end_at_their_count() {
+    fn first_n_has_exactly_n_registers() {
         for count in [0, 1, 63, 64, 65, 127, 128, 255, 256] {
             assert_eq!(RegisterSet::first_n(count).iter().count(), count as usize);
             assert!((0..300).all(|number| RegisterSet::first_n(count).has(Reg::new(number)) == (u32::from(number) < count)));
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_aligned_gaps_and_spares_wide_ones() {
+    fn narrow_values_do_not_split_wide_gaps() {
         let mut free = RegisterSet::first_n(64);
         free.remove(Reg::new(0), 5);
         assert_eq!(free.find_gap(Class::R), Some(Reg::new(5)), "the odd half of a broken pair");
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_cross_words() {
+    fn runs_may_cross_64_bit_words() {
         let mut free = RegisterSet::EMPTY;
         free.insert(Reg::new(60), 100);
         assert_eq!(free.find_gap(Class::new(RegFile::General, 100)), Some(Reg::new(60)));
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_alignments_take_every_multiple_and_nothing_else() {
+    fn aligned_keeps_multiples_of_the_alignment_only() {
         for align in [1u8, 2, 4, 8, 16, 32, 64, 128] {
             let multiples: Vec<u16> = (0..256).step_by(usize::from(align)).collect();
             assert_eq!(numbers(&RegisterSet::ALL.aligned(align)), multiples, "alignment {align}");
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_across_words_are_added_and_removed_whatever_was_there() {
+    fn ranges_across_words_are_added_and_removed() {
         let mut set = RegisterSet::EMPTY;
         set.insert(Reg::new(62), 1);
         set.insert(Reg::new(60), 8);

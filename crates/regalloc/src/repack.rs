@@ -58,8 +58,8 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Lists the items that need registers, with their classes. A tied source that stays live needs a copy; one that dies does not, because
-    /// the result inherits its registers.
+    /// Returns the items that need registers, with their classes. A tied source that stays live needs a copy; a tied source that dies does
+    /// not, because the result inherits its registers.
     fn items_to_place(&self, state: &InstState) -> Vec<(Class, ItemToPlace)> {
         let mut items: Vec<(Class, ItemToPlace)> = Vec::new();
         for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {

@@ -1,4 +1,4 @@
-//! Registers that loop-carried values return to.
+//! Reserves the registers that loop-carried values return to at the end of an iteration.
 //!
 //! A value that a loop carries arrives at the end of the loop in the register of its phi, or is moved there. When the old content of that
 //! register is dead and the new value is not computed yet, the register looks free, and a value that lives until after the arrival would
@@ -11,8 +11,8 @@
 //!       .. = IADD3 %1, %3
 //! ```
 //!
-//! The register is therefore reserved in the block that defines the new value: values that die before the arrival may take it, and prefer it
-//! to others; values that live longer take other registers, unless the function would need more registers because of that.
+//! The register is therefore reserved in the block that defines the new value: values that die before the arrival may take it, and prefer
+//! it to others; values that live longer take other registers, unless the function would need more registers because of that.
 
 use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo, RegFile, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,36 +22,39 @@ use crate::liveness::{Flow, Liveness};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
-/// Registers are allocated in groups of this size.
-const GROUP: u32 = 8;
+/// Allocation unit: number of registers by which the register count of a thread grows.
+const ALLOCATION_UNIT: u32 = 8;
 
-/// Number of registers of a file, at most.
-const MOST: u16 = 256;
+/// Maximum number of registers of a file.
+const MAX_REGISTERS: u16 = 256;
 
 /// The reservations of the block that is being walked.
 #[derive(Default)]
 pub(crate) struct Reservations {
-    /// Values that a loop carries to its next iteration, and those that are packed into such values.
+    /// Values that a loop carries to its next iteration, and values that are packed into such values.
     carried: FxHashSet<Value>,
-    /// Number of registers that the function needs in any case.
+    /// Number of registers that the function needs even without reservations.
     needed: u32,
     /// The reserved registers.
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<ReservedRegister>,
+    /// The set of all registers in `arrivals`.
     reserved: RegisterSet,
     /// By value that the block defines: the position of its last use; `u32::MAX` if it lives beyond the block.
     last_uses: FxHashMap<Value, u32>,
 }
 
-/// A reserved register, and the value that arrives there.
-struct Arrival {
+/// A reserved register, and the value that will be defined into it.
+struct ReservedRegister {
+    /// The reserved register.
     register: Reg,
+    /// The loop-carried value that is defined later in the block.
     value: Value,
     /// Position of the instruction that defines the value.
     position: u32,
 }
 
-/// The registers for a value.
-pub(crate) struct Choice {
+/// The registers among which those of a value are chosen.
+pub(crate) struct RegisterChoice {
     /// Free registers that are not reserved for a value that is defined while this value is live.
     pub open: RegisterSet,
     /// The registers of `open` that are reserved for values defined after this value has died. Using them costs nothing.
@@ -85,11 +88,11 @@ impl Reservations {
                 found.carried.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
             }
         }
-        found.needed = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(GROUP);
+        found.needed = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(ALLOCATION_UNIT);
         found
     }
 
-    /// Begins with a block of this number of instructions.
+    /// Finds the reservations of a block, which has `length` instructions.
     pub fn enter(&mut self, function: &Function, liveness: &Liveness, hints: &mut Hints, block: Block, length: u32) {
         self.arrivals.clear();
         self.last_uses.clear();
@@ -103,10 +106,10 @@ impl Reservations {
             }
             for write in liveness.writes(file_inst).iter().filter(|write| self.carried.contains(&write.value)) {
                 let width = function.values[write.value].width;
-                let place = hints.wish(write.value).filter(|place| place.number() + u16::from(width) <= MOST);
+                let place = hints.wish(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS);
                 let Some(place) = place else { continue };
                 self.reserved.insert(place, width);
-                let arrival = |register| Arrival { register, value: write.value, position: file_inst.position };
+                let arrival = |register| ReservedRegister { register, value: write.value, position: file_inst.position };
                 self.arrivals.extend(place.tuple(width).map(arrival));
             }
         }
@@ -129,7 +132,7 @@ impl Reservations {
     }
 
     /// Returns the registers for a value that the current block defines; `None` if the block has no reservations, or does not define it.
-    pub fn choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<Choice> {
+    pub fn choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
         if self.arrivals.is_empty() {
             return None;
         }
@@ -140,6 +143,6 @@ impl Reservations {
         }
         let affordable = RegisterSet::first_n(self.needed.max(u32::from(used)));
         let open = free.without(&avoided).and(&affordable);
-        Some(Choice { open, preferred: open.and(&self.reserved) })
+        Some(RegisterChoice { open, preferred: open.and(&self.reserved) })
     }
 }

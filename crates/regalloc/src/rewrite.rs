@@ -36,7 +36,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Creates the phis of shadow values that replace phis without a register. Returns them by block.
+    /// Creates the phis of shadow values that replace phis without a register, and returns them by block.
     fn shadow_phis(&mut self) -> FxHashMap<Block, Vec<Inst>> {
         let mut phis: FxHashMap<Block, Vec<Inst>> = FxHashMap::default();
         if self.inputs.file != RegFile::General {

@@ -22,7 +22,9 @@ use crate::frame::slot_align;
 /// The live interval of a spilled value, in positions of the linear order of instructions.
 #[derive(Clone, Copy)]
 struct LiveInterval {
+    /// The spilled value.
     value: Value,
+    /// First position.
     start: u32,
     /// Last position, inclusive.
     end: u32,

@@ -99,7 +99,7 @@ impl Spills {
         }
     }
 
-    /// Returns the byte offset of the slot of a value that is read from its slot, and records that the value needs a store.
+    /// Returns the byte offset of the spill slot of a value, and records that the value needs a store because the slot is read.
     pub fn slot_to_read(&mut self, value: Value, function: &mut Function) -> u32 {
         self.needs_store[value] = true;
         self.frame.slot_offset(value, function)

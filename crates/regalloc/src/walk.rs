@@ -10,6 +10,7 @@ use crate::registers::Reg;
 /// The definition of a value by an instruction other than a phi.
 #[derive(Clone, Copy)]
 pub(crate) struct Definition {
+    /// The instruction that defines the value.
     pub inst: Inst,
     /// First register of the value directly after the instruction, which the spill store reads.
     pub register: Reg,

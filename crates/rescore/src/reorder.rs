@@ -377,7 +377,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the order of a block that a scheduler proposes, after checking it.
-    fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
+    fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::OrderViolation> {
         let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
         let mut tracker = PressureTracker::new(self.code.groups().len());
         let mut scheduler = match proposer {

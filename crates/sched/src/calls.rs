@@ -15,9 +15,10 @@
 
 use rustc_hash::FxHashMap;
 
-/// Estimated cycles until a called function returns, by function name.
+/// By function name: estimated number of cycles from a call of the function to its return.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CallCosts {
+    /// By function name: cycles from a call to the return.
     cycles: FxHashMap<String, u32>,
 }
 

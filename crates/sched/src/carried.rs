@@ -15,8 +15,9 @@ use crate::backend::CarriedEdge;
 use crate::code::Code;
 use crate::graph::latency;
 
-/// Returns the dependences of a region on its previous execution. `source` returns the register whose value at the end of the body a
-/// register has at its start, if the body may have written it: the source of a phi, or the register itself.
+/// Returns the dependences of a region on its previous execution. `source` maps a register that is read at the start of the body to the
+/// register that holds this value at the end of the previous iteration: the source of a phi, or the register itself. It returns `None` if
+/// the body does not write that register.
 pub(crate) fn carried_edges(code: &Code, region: Range<usize>, model: &Model, source: impl Fn(u32) -> Option<u32>) -> Vec<CarriedEdge> {
     let mut writers: FxHashMap<u32, (u32, Option<Port>)> = FxHashMap::default();
     let mut reads: Vec<(u32, RegFile, u32, Option<Port>)> = Vec::new();
@@ -51,7 +52,8 @@ mod tests {
         let lines = ["FADD R0, R0, R4", "LDS R4, [R2]", "FADD R5, R4, R0", "FADD R5, R5, R9"];
         let code = from_machine::code(&lines.map(|line| parse(line).unwrap()));
         let edges = carried_edges(&code, 0..4, Model::of(Target::parse("sm_90a").unwrap()), Some);
-        // R0 from the sum to itself, R4 from the load to the sum. R5 is written before it is read, R2 and R9 never.
+        // R0 is carried from the sum to itself, R4 from the load to the sum. R5 is written before it is read, and R2 and R9 are never
+        // written.
         assert_eq!(edges.iter().map(|edge| (edge.from, edge.to)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
         assert!(edges[0].latency < 10 && edges[1].latency > 10, "{edges:?}");
     }
@@ -61,7 +63,7 @@ mod tests {
         let lines = ["FADD R0, R1, R1", "FADD R2, R0, R3"];
         let code = from_machine::code(&lines.map(|line| parse(line).unwrap()));
         let register = |number| from_machine::register(RegFile::General, number).unwrap();
-        // A phi makes R1 from R2.
+        // A phi defines R1 as the value of R2 at the end of the body.
         let source = |of: u32| (of == register(1)).then(|| register(2));
         let edges = carried_edges(&code, 0..2, Model::of(Target::parse("sm_90a").unwrap()), source);
         assert_eq!(edges.iter().map(|edge| (edge.from, edge.to)).collect::<Vec<_>>(), [(1, 0)]);

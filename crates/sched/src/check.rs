@@ -25,9 +25,9 @@ use rustc_hash::FxHashMap;
 
 use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect, RegAccess};
 
-/// The first difference in meaning between the old and the new order.
+/// The first difference in behaviour between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Broken {
+pub enum OrderViolation {
     /// The new order is not a permutation of the old one.
     NotAPermutation,
     /// An item reads a register, or may keep its old value, from a different writer than in the old order.
@@ -59,27 +59,28 @@ pub enum Broken {
     },
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for OrderViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::NotAPermutation => f.write_str("the new order has not the same instructions"),
-            Broken::Read { item, register } => write!(f, "instruction {item} reads register {register} from another writer"),
-            Broken::LastWriter { register } => write!(f, "register {register} has another last writer"),
-            Broken::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
-            Broken::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
-            Broken::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
+            OrderViolation::NotAPermutation => f.write_str("the new order has not the same instructions"),
+            OrderViolation::Read { item, register } => write!(f, "instruction {item} reads register {register} from another writer"),
+            OrderViolation::LastWriter { register } => write!(f, "register {register} has another last writer"),
+            OrderViolation::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
+            OrderViolation::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
+            OrderViolation::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for OrderViolation {}
 
-/// Checks a new order of the items in `within`; `new` lists their positions in the new order.
-pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Broken> {
+/// Checks that a new order of the items in `within` behaves like the old one; `new` lists their positions in the new order. Returns the
+/// first difference as an error.
+pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), OrderViolation> {
     let mut seen = vec![false; within.len()];
     let is_new = |&item: &usize| within.contains(&item) && !std::mem::replace(&mut seen[item - within.start], true);
     if new.len() != within.len() || !new.iter().all(is_new) {
-        return Err(Broken::NotAPermutation);
+        return Err(OrderViolation::NotAPermutation);
     }
     let old: Vec<usize> = within.clone().collect();
     let mut bases = vec![None; within.len()];
@@ -92,32 +93,31 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
     let mut registers: Vec<u32> = old_writers.keys().copied().collect();
     registers.sort_unstable();
     let differs = registers.into_iter().find(|register| old_writers[register] != new_writers.get(register).copied().unwrap_or_default());
-    differs.map_or(Ok(()), |register| Err(Broken::LastWriter { register }))
+    differs.map_or(Ok(()), |register| Err(OrderViolation::LastWriter { register }))
 }
 
-/// Compares the records of one item in the old order (`before`) and in the new order (`after`).
-fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
+/// Compares the records of one item in the old order (`before`) and in the new order (`after`). Returns a difference as an error.
+fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let (item_data, number) = (&code.items[item], |access: &RegAccess| access.register);
         let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
         let register = reads.chain(code.order_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
-        return Err(Broken::Read { item, register });
+        return Err(OrderViolation::Read { item, register });
     }
     if before.sched_barriers != after.sched_barriers {
-        return Err(Broken::SchedBarrier { item });
+        return Err(OrderViolation::SchedBarrier { item });
     }
     if before.aliasing_accesses != after.aliasing_accesses {
-        return Err(Broken::Memory { item });
+        return Err(OrderViolation::Memory { item });
     }
-    if before.ordered_items != after.ordered_items { Err(Broken::Order { item }) } else { Ok(()) }
+    if before.ordered_items != after.ordered_items { Err(OrderViolation::Order { item }) } else { Ok(()) }
 }
 
-/// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
+/// The record of one item: the items that precede it in the replayed order, as far as they affect it. Sets are represented by set hashes.
 #[derive(Clone, Default)]
 struct ItemRecord {
     /// Writer of each register that the item reads, then of each ordered register, then the previous writer of each result if the item is
-    /// guarded. A writer is
-    /// its position plus one; 0 means that no item of the range wrote the register before.
+    /// guarded. A writer is its position plus one; 0 means that no item of the range wrote the register before.
     writers: Vec<u32>,
     /// Earlier accesses that may alias this access; for a fence or barrier, all earlier accesses.
     aliasing_accesses: SetHash,
@@ -138,7 +138,7 @@ struct SetHash(u64);
 
 impl SetHash {
     /// Returns the hash of the set whose only member is `item`.
-    fn of(item: usize) -> SetHash {
+    fn of_item(item: usize) -> SetHash {
         SetHash(random_from(item))
     }
 
@@ -147,14 +147,14 @@ impl SetHash {
         self.0 = self.0.wrapping_add(other.0);
     }
 
-    /// Returns the hash multiplied by a factor. Different factors keep the sets of one record apart: without them, an item could move
-    /// from one set to another unnoticed.
+    /// Returns the hash multiplied by a factor. Different factors make the sets of one record distinguishable: without them, an item could
+    /// move from one set to another unnoticed.
     fn scaled(self, factor: u64) -> SetHash {
         SetHash(self.0.wrapping_mul(factor))
     }
 }
 
-// Factors that keep the sets of one record apart. They are odd, so the multiplication is invertible modulo 2^64.
+// Factors that make the sets of one record distinguishable. They are odd, so the multiplication is invertible modulo 2^64.
 const READS: u64 = 0xd6e8_feb8_6659_fd93;
 const FENCES: u64 = 0xa076_1d64_78bd_642f;
 const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
@@ -166,14 +166,16 @@ const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_4
 /// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS: u64 = u64::MAX;
 
-/// The base of an address: the hash of its form ([`crate::code::Address::form`]), and each address register with its last writer (position
-/// plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
+/// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
+/// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
 type Base = (u64, Vec<(u32, u32)>);
 
 /// Set hashes of the memory reads and of the memory writes so far.
 #[derive(Default)]
 struct SetHashes {
+    /// Set hash of the reads.
     reads: SetHash,
+    /// Set hash of the writes.
     writes: SetHash,
 }
 
@@ -190,21 +192,21 @@ struct ReplayState<'b> {
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
-    /// The strong accesses and clock reads executed so far.
+    /// The strong accesses and clock reads so far.
     strong: SetHash,
-    /// The fences and barriers executed so far.
+    /// The fences and barriers so far.
     fences: SetHash,
-    /// Barriers and points of divergence.
+    /// The barriers and points of divergence so far.
     barriers: SetHash,
-    /// Exchanges between threads.
+    /// The exchanges between threads so far.
     exchanges: SetHash,
-    /// Points of divergence ([`OrderEffect::Sync`]).
+    /// The points of divergence ([`OrderEffect::Sync`]) so far.
     syncs: SetHash,
-    /// Items whose result depends on the set of converged threads.
+    /// The items so far whose result depends on the set of converged threads.
     converged: SetHash,
-    /// All items executed so far.
+    /// All items so far.
     all_items: SetHash,
-    /// The scheduling barriers executed so far.
+    /// The scheduling barriers so far.
     sched_barriers: SetHash,
 }
 
@@ -256,7 +258,7 @@ impl<'b> ReplayState<'b> {
         if item.guarded {
             record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
-        let own = SetHash::of(position);
+        let own = SetHash::of_item(position);
         match item.effect {
             OrderEffect::None => {}
             OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
@@ -301,8 +303,8 @@ impl<'b> ReplayState<'b> {
 
     /// Executes a memory access. `own` is the set hash of the item itself.
     ///
-    /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
-    /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
+    /// Per memory space, an access may alias all accesses with other bases, and the accesses with its own base that touch a common word.
+    /// The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.ordered_items = self.barriers;
@@ -318,7 +320,7 @@ impl<'b> ReplayState<'b> {
             if access.space != space && (access.space != AliasSpace::Generic || space == AliasSpace::Spill) {
                 continue;
             }
-            // Accesses of the own base are contained in the sum of the space and are subtracted again below.
+            // The sum of the space includes the accesses of this base, which are subtracted again below.
             let of_space = SPACES[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
                 record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));
@@ -326,7 +328,7 @@ impl<'b> ReplayState<'b> {
                     record.aliasing_accesses.add(hashes.reads.scaled(READS).scaled(factor).scaled(of_space));
                 }
             };
-            // Accesses of other bases: all of the space here, minus those of the own base below.
+            // Adds all accesses of the space here; those of this base are subtracted below.
             count(&self.spaces[number], 1);
             let add = |hashes: &mut SetHashes| {
                 let sum = if writes { &mut hashes.writes } else { &mut hashes.reads };

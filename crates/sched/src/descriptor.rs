@@ -1,4 +1,4 @@
-//! The scheduling properties of an instruction, in the terms of a published description of ptxas.
+//! The scheduling properties of an instruction class, in the terms of a published description of ptxas.
 //!
 //! The description packs these properties into 42 bits ([`Packed`]): latency index, pipe, sub-class, pipe flags, and barrier masks. It
 //! assigns the same five bits to the sub-class and to the throughput class. Here the throughput class is in bits that the description
@@ -12,15 +12,12 @@
 
 use oriole_hardware::Class;
 use oriole_hardware::units::Unit;
-use oriole_isa::{Access, Instruction, RegFile, accesses};
 
 use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
 /// First class number of our own classes, which the published description of ptxas does not have.
 const OWN_CLASSES: u16 = 1024;
-/// Class number of bfloat16 arithmetic in the published description of ptxas (its operand type 19).
-const BFLOAT16_CLASS: u16 = 52;
 
 /// Defines an enumeration for one column of the class table (`classes.tbl`), with the number and the name of each value.
 macro_rules! column {
@@ -39,7 +36,7 @@ macro_rules! column {
                 match self { $($name::$variant => $spelling),* }
             }
 
-            /// Returns the number that stands for the value in a packed descriptor.
+            /// Returns the number that encodes the value in a packed descriptor.
             pub fn number(self) -> u8 {
                 self as u8
             }
@@ -70,7 +67,7 @@ column! {
     PipeFlags { Narrow = 1 "narrow", Alu = 2 "alu", Memory = 3 "memory", Special = 4 "special", Double = 5 "double", Tensor = 6 "tensor", All = 0x1f "all", }
 }
 
-/// The scheduling properties of an instruction.
+/// The scheduling properties of an instruction class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedDescriptor {
     /// The scheduling class in the hardware model.
@@ -91,15 +88,11 @@ pub struct SchedDescriptor {
     pub unit: Unit,
     /// The memory space that the instruction accesses. `None` if it accesses no memory.
     pub space: Option<SchedSpace>,
-    /// Number of 32-bit registers of the widest operand.
-    pub width: u16,
-    /// The register file of the first result. `None` without results.
-    pub result_file: Option<RegFile>,
 }
 
 /// The error for a class that lacks a required attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Incomplete {
+pub struct IncompleteClass {
     /// Name of the class.
     pub class: &'static str,
     /// Name of the missing attribute.
@@ -107,9 +100,9 @@ pub struct Incomplete {
 }
 
 impl SchedDescriptor {
-    /// Returns the properties that all instructions of a class have; width and result file have default values.
-    pub fn of_class(class: Class) -> Result<SchedDescriptor, Incomplete> {
-        let lacks = |attribute| Incomplete { class: class.name(), attribute };
+    /// Returns the properties that all instructions of a class have.
+    pub fn of_class(class: Class) -> Result<SchedDescriptor, IncompleteClass> {
+        let lacks = |attribute| IncompleteClass { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
         let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
         Ok(SchedDescriptor {
@@ -122,24 +115,6 @@ impl SchedDescriptor {
             throughput: ThroughputClass::of(class),
             unit: class.unit(),
             space: SchedSpace::of_class(class),
-            width: 1,
-            result_file: None,
-        })
-    }
-
-    /// Returns the properties of an instruction: those of its class, refined by modifiers and operands.
-    pub fn of(instruction: &Instruction) -> Result<SchedDescriptor, Incomplete> {
-        let class = Class::of(instruction);
-        let plain = SchedDescriptor::of_class(class)?;
-        let accesses = accesses(instruction);
-        let is_register = |access: &&Access| access.place != oriole_isa::AccessPlace::Guard;
-        let is_bfloat = instruction.modifiers.iter().any(|symbol| symbol.spelling().starts_with(".BF16"));
-        Ok(SchedDescriptor {
-            class_number: if is_bfloat && plain.sub_class == SubClass::Single { BFLOAT16_CLASS } else { plain.class_number },
-            space: SchedSpace::of(instruction),
-            width: accesses.iter().filter(is_register).map(|access| access.count).max().unwrap_or(1),
-            result_file: accesses.iter().find(|access| access.written).map(|access| access.file),
-            ..plain
         })
     }
 
@@ -158,11 +133,14 @@ impl SchedDescriptor {
 /// A bit field of [`Packed`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BitField {
+    /// Position of the lowest bit.
     low: u32,
+    /// Number of bits.
     width: u32,
 }
 
 impl BitField {
+    /// Returns the mask of the field, shifted to bit 0.
     fn mask(self) -> u64 {
         ((1 << self.width) - 1) << self.low
     }
@@ -182,19 +160,19 @@ impl Default for Packed {
 
 impl Packed {
     /// Field: the row of the latency table.
-    pub const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
+    pub(crate) const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
     /// Field: the throughput class.
-    pub const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
+    pub(crate) const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
     /// Field: the pipes.
-    pub const PIPE: BitField = BitField { low: 15, width: 5 };
+    pub(crate) const PIPE: BitField = BitField { low: 15, width: 5 };
     /// Field: the sub-class.
-    pub const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
+    pub(crate) const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
     /// Field: the preferred sub-unit.
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
     /// Field: the scoreboards that may be the read barrier.
-    pub const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
+    pub(crate) const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
     /// Field: the scoreboards that may be the write barrier.
-    pub const WRITE_BARRIERS: BitField = BitField { low: 37, width: 5 };
+    pub(crate) const WRITE_BARRIERS: BitField = BitField { low: 37, width: 5 };
 
     /// Returns the value of a field.
     pub fn get(self, field: BitField) -> u64 {
@@ -239,8 +217,9 @@ mod tests {
     use oriole_hardware::Classes;
     use oriole_isa::parse;
 
+    /// Returns the descriptor of the class of an instruction that is given as text.
     fn descriptor(text: &str) -> SchedDescriptor {
-        SchedDescriptor::of(&parse(text).unwrap()).unwrap()
+        SchedDescriptor::of_class(Class::of(&parse(text).unwrap())).unwrap()
     }
 
     #[test]
@@ -307,20 +286,12 @@ mod tests {
         assert_eq!((jump.class_number, jump.pipe, jump.sub_class), (130, PipeMask::All, SubClass::Control));
         let compare = descriptor("ISETP.GE.AND P0, PT, R0, R1, PT");
         assert_eq!((compare.class_number, compare.pipe, compare.sub_class, compare.unit), (200, PipeMask::A, SubClass::Integer, Unit::Alu));
-        assert_eq!(compare.result_file, Some(RegFile::Predicate));
     }
 
+    /// The default descriptor allows all pipes, parts, flags and barriers: these five fields have five bits each, all set. Latency index
+    /// and throughput class are 0.
     #[test]
-    fn descriptor_depends_on_instruction_fields() {
-        assert_eq!(descriptor("LDG.E.128 R0, desc[UR4][R4.64]").width, 4);
-        assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(SchedSpace::IndexedConstant));
-        assert_eq!(descriptor("HFMA2.BF16_V2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
-        assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
-    }
-
-    /// Pipe, part, flags and the two barrier masks have five bits each, all set. Latency index and throughput class are 0.
-    #[test]
-    fn a_descriptor_without_limits_allows_everything() {
+    fn the_default_descriptor_allows_all_pipes_and_barriers() {
         assert_eq!(Packed::default().0, 0x7fff << 15 | 0x3ff << 32);
         assert_eq!(Packed::default().latency_index(), 0);
     }

@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
 use crate::calls::CallCosts;
 use crate::carried::carried_edges;
-use crate::check::{self, Broken};
+use crate::check::{self, OrderViolation};
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
@@ -89,7 +89,8 @@ pub struct Stats {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
-    /// Number of regions whose order was searched and proved to be the shortest, and number of those searched without such a proof.
+    /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
+    /// proof.
     pub proved: (usize, usize),
     /// The reduced-occupancy budget that pays off, if any.
     pub tradeoff: Option<ReducedOccupancy>,
@@ -105,19 +106,19 @@ pub struct ScheduleError {
     /// The block with the illegal order.
     pub block: Block,
     /// The violated constraint.
-    pub broken: Broken,
+    pub violation: OrderViolation,
 }
 
 impl std::fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the new order of {:?} is wrong: {}", self.block, self.broken)
+        write!(f, "the new order of {:?} is wrong: {}", self.block, self.violation)
     }
 }
 
 impl std::error::Error for ScheduleError {}
 
-/// Divides the blocks of a function into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables are sized
-/// by chunk, not by function, to bound memory.
+/// Returns the blocks of a function, divided into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables
+/// are sized by chunk, not by function, to bound memory.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = 0_usize;
@@ -137,11 +138,14 @@ fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
 
 /// The items of one chunk of blocks, and the range of items of each block.
 struct ChunkCode {
+    /// The items of all blocks of the chunk.
     code: Code,
+    /// The blocks, each with the range of its items.
     blocks: Vec<(Block, Range<usize>)>,
 }
 
 impl ChunkCode {
+    /// Builds the items of a chunk; `push` appends the item of one instruction.
     fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> ChunkCode {
         let mut ranges = Vec::with_capacity(blocks.len());
         for &block in blocks {
@@ -171,8 +175,11 @@ impl ChunkCode {
 
 /// Working state that is reused from block to block.
 struct Scratch<'a, 'm> {
+    /// Builds dependency graphs.
     builder: Builder<'m>,
+    /// Counts live registers.
     tracker: PressureTracker,
+    /// The scheduler of the backend, which is called for each region.
     scheduler: RegionScheduler,
     /// The results that are in flight at the current position.
     in_flight: &'a mut InFlight<'m>,
@@ -182,6 +189,7 @@ struct Scratch<'a, 'm> {
 
 /// A new order of a block, with its estimated time.
 struct Attempt {
+    /// Positions in the code, in the new order.
     order: Vec<usize>,
     /// Estimated cycles of the old order.
     cycles_before: u64,
@@ -191,7 +199,7 @@ struct Attempt {
     lower_bound_cycles: u64,
     /// Whether the backend reported that more registers would have given a faster order.
     exceeded_scarcity: bool,
-    /// Number of regions whose order was proved to be the shortest, and number of those searched without such a proof.
+    /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
     proved: (usize, usize),
     /// The decisions of each region, if they are traced.
     regions: Vec<TracedRegion>,
@@ -207,14 +215,14 @@ struct BudgetSearch {
     lower_bound_cycles: u64,
     /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
     peak: Option<Counts>,
-    /// Whether the backend would have used more registers than allowed.
+    /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
     is_tight: bool,
     /// All attempts, for the trace; empty unless tracing is on.
     traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
 impl Scheduler<'_> {
-    /// Schedules a function on SSA values, before register allocation.
+    /// Schedules a function on SSA values, before register allocation, and returns statistics.
     pub fn run_on_values(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
@@ -234,7 +242,7 @@ impl Scheduler<'_> {
             let chunk_code = chunk_code_of(function, chunk);
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
-                let live = LiveValues::of(function, &numbers, &liveness, *block);
+                let live = LiveValues::of_block(function, &numbers, &liveness, *block);
                 old_peaks[*block] = peak_pressure(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
@@ -260,12 +268,12 @@ impl Scheduler<'_> {
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
-                scratch.carried = self.carried(&chunk_code.code, (*block, range), &flow, || {
+                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
                     let sources: FxHashMap<u32, u32> = phi_registers(function, *block, *block, &numbers).collect();
                     move |register| sources.get(&register).copied()
                 });
                 let old = old_peaks[*block];
-                let live = LiveValues::of(function, &numbers, &liveness, *block);
+                let live = LiveValues::of_block(function, &numbers, &liveness, *block);
                 let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
@@ -316,7 +324,7 @@ impl Scheduler<'_> {
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
+    /// Returns an order of a block that needs at most `allowed` registers of each class: tried first in the mode of the pass, then in
     /// `reduce-reg`.
     fn find_within_budget(
         &self,
@@ -355,7 +363,7 @@ impl Scheduler<'_> {
         BudgetSearch { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, traced_attempts }
     }
 
-    /// Schedules a function on physical registers (phase 110).
+    /// Schedules a function on physical registers (phase 110), and returns statistics.
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
@@ -374,7 +382,7 @@ impl Scheduler<'_> {
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
-                scratch.carried = self.carried(&chunk_code.code, (*block, range), &flow, || Some);
+                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
@@ -392,8 +400,9 @@ impl Scheduler<'_> {
     }
 
     /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
-    /// `sources` makes the function that maps a register to the one whose value at the end of the block it has at the start.
-    fn carried<F: Fn(u32) -> Option<u32>>(
+    /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
+    /// the end of the previous execution.
+    fn carried_dependences<F: Fn(u32) -> Option<u32>>(
         &self,
         code: &Code,
         (block, range): (Block, &Range<usize>),
@@ -410,6 +419,7 @@ impl Scheduler<'_> {
         }
     }
 
+    /// Returns the settings of a scheduling run with a mode, a stage and a budget.
     fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
@@ -432,7 +442,7 @@ impl Scheduler<'_> {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
-    /// Schedules the regions of a block. A region whose new order is not faster keeps its old order.
+    /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
     fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
         let Scratch { builder, tracker, scheduler, in_flight, carried } = scratch;
         in_flight.restart_block();
@@ -501,7 +511,7 @@ impl Scheduler<'_> {
     ) -> Result<(), ScheduleError> {
         let Some(attempt) = attempt else { return Ok(()) };
         if self.verify {
-            check::check(code, range.clone(), &attempt.order).map_err(|broken| ScheduleError { block, broken })?;
+            check::check(code, range.clone(), &attempt.order).map_err(|violation| ScheduleError { block, violation })?;
         }
         stats.cycles_before += attempt.cycles_before;
         stats.cycles_after += attempt.cycles;
@@ -533,12 +543,15 @@ impl Attempt {
 
 /// Register groups of the values that are live at the start of a block, phi results included, and at its end.
 pub(crate) struct LiveValues {
+    /// Register groups that are live at the start.
     at_start: Vec<u32>,
+    /// Register groups that are live at the end.
     at_end: Vec<u32>,
 }
 
 impl LiveValues {
-    pub(crate) fn of(function: &Function, numbers: &from_ir::ValueNumbers, liveness: &Liveness, block: Block) -> LiveValues {
+    /// Returns the register groups that are live at the start and the end of a block.
+    pub(crate) fn of_block(function: &Function, numbers: &from_ir::ValueNumbers, liveness: &Liveness, block: Block) -> LiveValues {
         let groups = |value: oriole_ir::Value| numbers.groups_of_value(value);
         let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
         LiveValues {
@@ -547,6 +560,7 @@ impl LiveValues {
         }
     }
 
+    /// Returns the lists for the pressure tracker.
     pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
         BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
     }

@@ -1,4 +1,4 @@
-//! Results that are still in flight when a block or a region starts.
+//! Tracks the results that are still in flight when a block or a region starts.
 //!
 //! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlight`] tracks the
 //! results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
@@ -21,10 +21,11 @@ use crate::code::from_ir::ValueNumbers;
 use crate::code::{Code, Item};
 
 /// A register number whose latest result is in flight, and the number of cycles until that result arrives.
-type Remaining = (u32, u32);
+type InFlightRegister = (u32, u32);
 
 /// The results in flight at the current position, and those at the ends of the blocks walked so far.
 pub(crate) struct InFlight<'m> {
+    /// The latencies of the target.
     model: &'m Model,
     /// By register number: the cycle, from the start of the block, in which its latest result arrives; 0 if it is not in flight.
     arrivals: Vec<u32>,
@@ -33,9 +34,9 @@ pub(crate) struct InFlight<'m> {
     /// The current cycle, from the start of the block.
     cycle: u32,
     /// The results in flight at the start of the current block.
-    at_start: Vec<Remaining>,
+    at_start: Vec<InFlightRegister>,
     /// By block: the results in flight at its end, ordered by register number.
-    at_ends: IndexVec<Block, Vec<Remaining>>,
+    at_ends: IndexVec<Block, Vec<InFlightRegister>>,
 }
 
 impl<'m> InFlight<'m> {
@@ -113,6 +114,7 @@ impl<'m> InFlight<'m> {
         self.at_ends[block] = self.remaining();
     }
 
+    /// Forgets all results in flight.
     fn reset(&mut self) {
         for register in self.maybe_in_flight.drain(..) {
             self.arrivals[register as usize] = 0;
@@ -121,7 +123,7 @@ impl<'m> InFlight<'m> {
     }
 
     /// Returns the registers whose results have not arrived yet, in ascending order.
-    fn remaining(&mut self) -> Vec<Remaining> {
+    fn remaining(&mut self) -> Vec<InFlightRegister> {
         self.maybe_in_flight.sort_unstable();
         self.maybe_in_flight.dedup();
         let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until(register)));
@@ -163,13 +165,14 @@ mod tests {
     use crate::code::from_machine;
     use crate::code::products::ProductRegisters;
 
+    /// Returns the latency model of the tests.
     fn model() -> &'static Model {
         Model::of(Target::parse("sm_90a").unwrap())
     }
 
     /// Walks a function on SSA values block by block. Returns, for each block, the registers in flight at its start with the cycles until
     /// they arrive.
-    fn starts(text: &str) -> Vec<Vec<Remaining>> {
+    fn starts(text: &str) -> Vec<Vec<InFlightRegister>> {
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let flow = ControlFlow::compute(&function);
         let numbers = ValueNumbers::new(&function);

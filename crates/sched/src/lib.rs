@@ -52,6 +52,6 @@ pub mod resource;
 pub mod score;
 pub mod space;
 
-pub use descriptor::{Incomplete, Packed, PipeFlags, PipeMask, SchedDescriptor, SubClass};
-pub use register_cost::{Affinity, RegisterCost, RegisterDescriptor, Tracking, register_cost};
+pub use descriptor::{IncompleteClass, Packed, PipeFlags, PipeMask, SchedDescriptor, SubClass};
+pub use register_cost::{Affinity, RegisterCost, RegisterDescriptor, Tracking};
 pub use space::SchedSpace;

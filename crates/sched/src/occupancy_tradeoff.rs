@@ -23,7 +23,7 @@ use crate::score::{Score, busiest};
 
 /// Estimated cost of one block under one register budget.
 struct BlockEstimate {
-    /// Estimated execution count.
+    /// Estimated number of executions of the block per execution of the function.
     executions: f64,
     /// Cycles of one execution by a lone warp.
     cycles: f64,
@@ -47,10 +47,12 @@ struct BudgetEstimate {
     allowed: Counts,
     /// Maximum number of live general registers over all blocks.
     peak: i32,
+    /// The estimate of each block.
     blocks: Vec<BlockEstimate>,
 }
 
 impl BudgetEstimate {
+    /// Creates a budget without blocks.
     fn new(occupancy_percent: u32, allowed: Counts) -> BudgetEstimate {
         BudgetEstimate { occupancy_percent, allowed, peak: 0, blocks: Vec::new() }
     }
@@ -160,8 +162,8 @@ mod tests {
         tradeoff.best(warps)
     }
 
-    /// The larger budget saves time in both cases. A lone warp: 40 cycles instead of 100. All resident warps: 1 + 39/8 cycles per warp with
-    /// eight warps instead of 1 + 99/16 with sixteen warps.
+    /// With the larger budget, a lone warp takes 40 cycles instead of 100. With all resident warps, it takes 1 + 39/8 cycles per warp
+    /// (eight warps) instead of 1 + 99/16 (sixteen warps).
     #[test]
     fn lower_occupancy_that_pays_off_is_found() {
         let (normal, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });

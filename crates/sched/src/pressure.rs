@@ -105,7 +105,7 @@ impl PressureTracker {
     }
 
     /// Prepares the tracker for a region of the block. The current position must be the start of that region.
-    pub fn enter_region(&mut self, code: &Code, region: Range<usize>) {
+    pub(crate) fn enter_region(&mut self, code: &Code, region: Range<usize>) {
         // Two loops: first all groups are cleared, then readers are counted. In one loop, a later reader of a group would clear the count
         // again.
         for position in region.clone() {
@@ -195,7 +195,7 @@ impl PressureTracker {
 
     /// Returns three facts about a register group: whether it is live at the current position, whether it is accessed after the region or
     /// live-out, and the number of unscheduled items of the region that read it.
-    pub fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
+    pub(crate) fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region, state.readers)
     }
@@ -224,10 +224,12 @@ mod tests {
     use crate::code::{RegisterClass, from_machine};
     use oriole_isa::{RegFile, parse};
 
+    /// Parses instructions on physical registers.
     fn code(lines: &[&str]) -> Code {
         from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
     }
 
+    /// Returns the register group of a general register.
     fn general(number: u16) -> u32 {
         from_machine::register(RegFile::General, number).unwrap()
     }

@@ -58,7 +58,7 @@ impl RegisterDescriptor {
     }
 
     /// Returns whether the register belongs to a physical register file.
-    pub fn is_physical(self) -> bool {
+    pub(crate) fn is_physical(self) -> bool {
         self.class <= WIDE_CLASS
     }
 }
@@ -98,7 +98,7 @@ pub struct RegisterCost {
 
 /// Returns index and weight of a register under the given settings.
 #[inline]
-pub fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> RegisterCost {
+pub(crate) fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> RegisterCost {
     let cost = if register.affinity == Affinity::DoubleWidth { 2 } else { 1 };
     if tracking.pairs {
         return RegisterCost { index: 2 * register.index, count: 1, cost };
@@ -111,6 +111,7 @@ pub fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> Regist
 mod tests {
     use super::*;
 
+    /// Returns the number of indices and the weight of a register of a class.
     fn cost(class: u8, affinity: Affinity, tracking: Tracking) -> (u32, u32) {
         let found = register_cost(RegisterDescriptor { class, index: 21, affinity }, tracking);
         assert_eq!(found.count, 1);
@@ -122,7 +123,7 @@ mod tests {
     const PAIRS: Tracking = Tracking { pairs: true, doubles_wide: true };
 
     #[test]
-    fn double_width_counts_for_two() {
+    fn a_double_width_register_has_weight_two() {
         assert_eq!(cost(1, Affinity::Standard, PLAIN), (21, 1));
         assert_eq!(cost(1, Affinity::DoubleWidth, PLAIN), (21, 2));
         assert_eq!(cost(1, Affinity::Architecture0, PLAIN), (21, 1));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_class_doubles_on_request_unless_standard() {
+    fn weight_of_wide_registers_doubles_unless_standard() {
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, WIDE), (21, 4));
         assert_eq!(cost(WIDE_CLASS, Affinity::Architecture0, WIDE), (21, 2));
         assert_eq!(cost(WIDE_CLASS, Affinity::Standard, WIDE), (21, 1));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_double_the_number_and_not_the_wide_class() {
+    fn pair_tracking_doubles_the_index_and_not_the_weight() {
         assert_eq!(cost(1, Affinity::Standard, PAIRS), (42, 1));
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, PAIRS), (42, 2));
     }
@@ -153,7 +154,7 @@ mod tests {
 
     /// Every register file has its own class, physical files have classes up to [`WIDE_CLASS`], and the class of scoreboards is above it.
     #[test]
-    fn each_file_has_a_class_of_its_own() {
+    fn each_register_file_has_its_own_class() {
         let files =
             [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence, RegFile::Scoreboard];
         assert_eq!(files.map(class_of), [1, 2, 3, 4, 5, 7]);

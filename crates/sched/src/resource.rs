@@ -25,7 +25,7 @@ use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 pub type ResourceVector = [i32; UNITS];
 
 /// Upper limit of the operand cost, which the description keeps in nine bits.
-pub const MOST_OPERAND_COST: u32 = 0x1ff;
+pub(crate) const MOST_OPERAND_COST: u32 = 0x1ff;
 
 /// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -34,43 +34,32 @@ pub struct ResourceSlot {
     pub usage: ResourceVector,
     /// Register pressure changes, by the unit of the instruction that caused them.
     pub delta: ResourceVector,
-    /// Bit 0: whether an instruction has been added. Bits 31 to 1: register pressure, signed.
-    state: i32,
+    /// Number of live registers, relative to the start of the block.
+    pressure: i32,
 }
 
 const _: () = assert!(size_of::<ResourceSlot>() == 84);
 
 impl ResourceSlot {
-    const ENTERED: i32 = 1;
-    const PRESSURE_SHIFT: u32 = 1;
-
-    /// Returns whether an instruction of the block has been added.
-    pub fn is_entered(&self) -> bool {
-        self.state & ResourceSlot::ENTERED != 0
-    }
-
     /// Returns the number of live registers, relative to the start of the block.
     pub fn pressure(&self) -> i32 {
-        self.state >> ResourceSlot::PRESSURE_SHIFT
+        self.pressure
     }
 
-    fn enter(&mut self) {
-        self.state |= ResourceSlot::ENTERED;
-    }
-
+    /// Adds a change to the register pressure of the block.
     fn add_pressure(&mut self, change: i32) {
-        self.state = self.state.wrapping_add(change << ResourceSlot::PRESSURE_SHIFT);
+        self.pressure += change;
     }
 }
 
-/// One step of adding an instruction.
+/// One of the three steps in which the cost of an instruction is added to its block; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CostMode {
     /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
     Own,
-    /// Mode 2: the difference to the previous operand cost.
+    /// Mode 2: the operand cost minus the operand cost at the previous evaluation.
     Differential,
-    /// Mode 3: adds the pressure to the block.
+    /// Mode 3: adds the pressure change of the instruction to the pressure of the block.
     Pressure,
 }
 
@@ -99,7 +88,7 @@ pub struct RegisterOperand {
 
 /// The resource needs of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Work {
+pub struct ResourceNeeds {
     /// Index of the unit in the resource vector.
     pub unit: usize,
     /// Cycles that the instruction occupies the unit.
@@ -108,9 +97,9 @@ pub struct Work {
     pub operands: Vec<RegisterOperand>,
 }
 
-impl Work {
+impl ResourceNeeds {
     /// Returns the resource needs of an instruction. `is_last_use` returns whether the instruction is the last reader of a register.
-    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(RegFile, u16) -> bool) -> Work {
+    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(RegFile, u16) -> bool) -> ResourceNeeds {
         let class = Class::of(instruction);
         let mut operands = Vec::new();
         for access in accesses(instruction) {
@@ -120,13 +109,14 @@ impl Work {
                 last_use: !access.written && is_last_use(access.file, number),
             }));
         }
-        Work { unit: costs.unit(class), cycles: costs.cycles(class), operands }
+        ResourceNeeds { unit: costs.unit(class), cycles: costs.cycles(class), operands }
     }
 }
 
 /// Unit of each scheduling class, and cycles that an instruction of the class occupies it, on one machine.
 #[derive(Clone, Debug)]
 pub struct Costs {
+    /// By class: index of its unit, and cycles that an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
 }
 
@@ -159,12 +149,14 @@ impl Costs {
 /// A set of registers, by register class and number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RegisterSet {
+    /// The members as bits: register `index` of a class is bit `index * CLASSES + class`.
     words: Vec<u64>,
 }
 
 impl RegisterSet {
     const CLASSES: u32 = 8;
 
+    /// Returns the index of the word, and the mask of the bit, that represent a register.
     fn place(class: u8, index: u32) -> (usize, u64) {
         let at = index * RegisterSet::CLASSES + u32::from(class);
         ((at / 64) as usize, 1 << (at % 64))
@@ -196,12 +188,12 @@ impl RegisterSet {
     }
 }
 
-/// State kept between the modes for the current instruction.
+/// Figures of the current instruction that are kept between the modes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Tracked {
-    /// Cost of the operands when last computed.
+struct CurrentInst {
+    /// Cost of the register operands when it was last computed.
     cost: i32,
-    /// Change of the number of live registers by the operands of the instruction that have been processed so far.
+    /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
     pressure: i32,
 }
 
@@ -212,10 +204,11 @@ pub struct Resources {
     pub tracking: Tracking,
     /// Registers that have had their last use.
     consumed: RegisterSet,
-    tracked: Tracked,
+    /// Figures of the current instruction.
+    tracked: CurrentInst,
 }
 
-/// The information that removes an instruction again.
+/// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undo {
     /// The slot before the instruction was added.
@@ -238,11 +231,11 @@ impl Resources {
     }
 
     /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
-    pub fn evaluate(&mut self, work: &Work, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
+    pub fn evaluate(&mut self, work: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
-                self.tracked = Tracked { cost: self.operand_cost(work), ..Tracked::default() };
+                self.tracked = CurrentInst { cost: self.operand_cost(work), ..CurrentInst::default() };
                 self.tracked.pressure = self.result_cost(work);
                 answer[work.unit] = work.cycles;
             }
@@ -258,10 +251,9 @@ impl Resources {
         answer
     }
 
-    /// Adds an instruction: all three modes.
-    pub fn schedule(&mut self, work: &Work, slot: &mut ResourceSlot) -> Undo {
+    /// Adds an instruction in all three modes, and returns the information that removes it again.
+    pub fn schedule(&mut self, work: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
-        slot.enter();
         let own = self.evaluate(work, CostMode::Own, slot);
         add(&mut slot.usage, &own);
         for operand in work.operands.iter().filter(|operand| !operand.written && operand.last_use) {
@@ -297,7 +289,7 @@ impl Resources {
     }
 
     /// Returns the cost of the registers that an instruction reads, consumed registers excluded, each register once.
-    fn operand_cost(&self, work: &Work) -> i32 {
+    fn operand_cost(&self, work: &ResourceNeeds) -> i32 {
         let mut sum = 0;
         let mut seen: Vec<(u8, u32)> = Vec::new();
         for operand in work.operands.iter().filter(|operand| !operand.written && operand.register.is_physical()) {
@@ -313,7 +305,7 @@ impl Resources {
     }
 
     /// Returns the cost of the registers that an instruction writes.
-    fn result_cost(&self, work: &Work) -> i32 {
+    fn result_cost(&self, work: &ResourceNeeds) -> i32 {
         let results = work.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
         results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MOST_OPERAND_COST) as i32
     }
@@ -341,6 +333,7 @@ mod tests {
     use oriole_hardware::units::Unit;
     use oriole_isa::{Target, parse};
 
+    /// Returns the costs for a target.
     fn costs(target: &str) -> Costs {
         Costs::new(&Profile::of(Target::parse(target).unwrap()))
     }
@@ -357,18 +350,17 @@ mod tests {
         }
     }
 
-    fn work(text: &str, last: &[u16]) -> Work {
-        Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
+    /// Returns the resource needs of an instruction that is given as text; `last` has the registers that it reads for the last time.
+    fn work(text: &str, last: &[u16]) -> ResourceNeeds {
+        ResourceNeeds::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
     }
 
     #[test]
     fn an_instruction_costs_cycles_on_its_unit() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        assert!(!slot.is_entered());
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[]), &mut slot);
         resources.schedule(&work("MUFU.RCP R4, R5", &[]), &mut slot);
-        assert!(slot.is_entered());
         assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
         assert_eq!(slot.usage.iter().sum::<i32>(), 9);
         assert_eq!(costs("sm_86").cycles(Class::of(&parse("DADD R0, R2, R4").unwrap())), 64);
@@ -389,7 +381,7 @@ mod tests {
 
     /// Mode 2 gives the difference to the cost when it was last computed, so without a change it is zero.
     #[test]
-    fn a_difference_counts_once() {
+    fn mode_2_is_zero_if_nothing_changed() {
         let (mut slot, mut resources) = (ResourceSlot::default(), Resources::default());
         let product = work("FFMA R0, R1, R2, R3", &[1]);
         resources.evaluate(&product, CostMode::Own, &mut slot);
@@ -417,14 +409,14 @@ mod tests {
     fn the_cost_of_operands_fits_nine_bits() {
         let register = |index| RegisterDescriptor { class: 1, index, affinity: Affinity::DoubleWidth };
         let operands = (0..300).map(|index| RegisterOperand { register: register(index), written: false, last_use: false }).collect();
-        let work = Work { unit: 0, cycles: 1, operands };
+        let work = ResourceNeeds { unit: 0, cycles: 1, operands };
         assert_eq!(Resources::default().operand_cost(&work), 0x1ff);
     }
 
     #[test]
     fn scoreboard_operands_do_not_count() {
         let register = RegisterDescriptor::new(RegFile::Scoreboard, 0);
-        let work = Work { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
+        let work = ResourceNeeds { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
         assert_eq!(Resources::default().operand_cost(&work), 0);
     }
 

@@ -7,10 +7,9 @@
 //! them.
 
 use oriole_hardware::{Class, Model};
-use oriole_isa::{Instruction, Value};
 
 /// A latency above this number of cycles counts as long.
-pub const LONG_LATENCY_CYCLES: u16 = 19;
+pub(crate) const LONG_LATENCY_CYCLES: u16 = 19;
 
 /// A memory space, with its code in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,11 +50,6 @@ impl SchedSpace {
         self as u8
     }
 
-    /// Returns the space with the given code; `None` if no space has it.
-    pub fn from_code(code: u8) -> Option<SchedSpace> {
-        SchedSpace::ALL.into_iter().find(|space| space.code() == code)
-    }
-
     /// Returns the name of the space in the class table (`classes.tbl`).
     pub fn name(self) -> &'static str {
         match self {
@@ -76,16 +70,6 @@ impl SchedSpace {
         SchedSpace::ALL.into_iter().find(|space| space.name() == name)
     }
 
-    /// Returns the space that an instruction accesses; `None` if it accesses no memory. A constant bank counts as indexed only if a
-    /// register is part of the address.
-    pub fn of(instruction: &Instruction) -> Option<SchedSpace> {
-        match SchedSpace::of_class(Class::of(instruction))? {
-            SchedSpace::Constant | SchedSpace::IndexedConstant if is_indexed(instruction) => Some(SchedSpace::IndexedConstant),
-            SchedSpace::Constant | SchedSpace::IndexedConstant => Some(SchedSpace::Constant),
-            other => Some(other),
-        }
-    }
-
     /// Returns whether accesses have a long latency and should issue early.
     pub fn is_hot(self) -> bool {
         matches!(self, SchedSpace::Global | SchedSpace::Texture | SchedSpace::Surface)
@@ -95,15 +79,6 @@ impl SchedSpace {
     pub fn is_cold(self) -> bool {
         matches!(self, SchedSpace::Constant | SchedSpace::IndexedConstant | SchedSpace::Shared)
     }
-}
-
-/// Returns whether a register is part of an address of the instruction.
-fn is_indexed(instruction: &Instruction) -> bool {
-    let addresses = instruction.operands.iter().filter_map(|operand| match &operand.value {
-        Value::Address(address) => Some(address),
-        _ => None,
-    });
-    addresses.flat_map(|address| &address.parts).flat_map(|part| &part.registers).any(|register| register.number.is_some())
 }
 
 /// Returns the estimated latency of a class in cycles: the usual latency if it is variable, the latency to the slowest reader if it is
@@ -126,16 +101,15 @@ mod tests {
     use oriole_hardware::Profile;
     use oriole_isa::{Target, parse};
 
+    /// Returns the memory space of the class of an instruction that is given as text.
     fn space(text: &str) -> Option<SchedSpace> {
-        SchedSpace::of(&parse(text).unwrap())
+        SchedSpace::of_class(Class::of(&parse(text).unwrap()))
     }
 
     #[test]
     fn space_codes_match_the_description() {
         let codes: Vec<u8> = SchedSpace::ALL.into_iter().map(SchedSpace::code).collect();
         assert_eq!(codes, [1, 2, 3, 4, 7, 11, 16, 32]);
-        assert!(SchedSpace::ALL.into_iter().all(|space| SchedSpace::from_code(space.code()) == Some(space)));
-        assert_eq!(SchedSpace::from_code(5), None);
     }
 
     #[test]
@@ -144,9 +118,6 @@ mod tests {
         assert_eq!(space("LD.E R0, desc[UR4][R2.64]"), Some(SchedSpace::Generic));
         assert_eq!(space("LDL R0, [R1]"), Some(SchedSpace::Local));
         assert_eq!(space("STS [R2], R3"), Some(SchedSpace::Shared));
-        assert_eq!(space("LDC R2, c[0x0][0x28]"), Some(SchedSpace::Constant));
-        assert_eq!(space("LDC R2, c[0x0][R4+0x28]"), Some(SchedSpace::IndexedConstant));
-        assert_eq!(space("ULDC.64 UR4, c[0x0][0x208]"), Some(SchedSpace::Constant));
         assert_eq!(space("IADD3 R0, R1, R2, R3"), None);
     }
 

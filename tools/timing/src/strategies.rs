@@ -108,7 +108,7 @@ impl Distances {
             blocks.push(start..code.items.len());
         }
         let mut builder = Builder::new(Model::of(target), code.registers());
-        let mut tracker = PressureTracker::new(function.values.len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         for block in blocks {
             for range in code.regions(block.clone(), usize::MAX).into_iter().filter(|range| range.len() > 1) {
                 if range.len() > LARGEST {

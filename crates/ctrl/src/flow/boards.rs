@@ -50,7 +50,7 @@ use oriole_isa::{Control, Opcode, RegFile, Value};
 
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
-use super::reg_access::{InstAccesses, Pinned};
+use super::reg_access::{InstAccesses, PinnedScoreboard};
 use super::waits::{Wait, WaitedEvent};
 
 /// Estimated cycles from one instruction to the next. Stalls are not computed yet.
@@ -62,6 +62,7 @@ const DEFAULT_LATENCY: i64 = 30;
 struct Holder<'w> {
     /// Position of the instruction in the code.
     inst: usize,
+    /// The event that the scoreboard signals: results written, or sources read.
     event: WaitedEvent,
     /// All waits for the event.
     waits: &'w [Wait],
@@ -85,9 +86,9 @@ impl Holder<'_> {
     }
 }
 
-/// The state of a scoreboard at the current position of the scan. Positions count instructions from the start of the code.
+/// The state of a scoreboard at the current position of the scan. A position is the index of an instruction in the code.
 #[derive(Clone, Debug, Default)]
-struct Board {
+struct ScoreboardState {
     /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
     /// Estimated cycle at which the last of its holders is done.
@@ -98,7 +99,7 @@ struct Board {
     free_since: usize,
 }
 
-impl Board {
+impl ScoreboardState {
     /// Removes the waits up to and including a position.
     fn pass_waits(&mut self, position: usize) {
         while let Some(&Reverse(next)) = self.waits_at.peek().filter(|next| next.0 <= position) {
@@ -133,7 +134,7 @@ pub fn assign_scoreboards(
         holders.iter().enumerate().filter_map(|(at, holder)| holder.carried_by_loop.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
     let mut starts = starts.into_iter().peekable();
-    let mut scan = Scan { control_flow, rules, boards: vec![Board::default(); rules.scoreboards], assignable };
+    let mut scan = Scan { control_flow, rules, boards: vec![ScoreboardState::default(); rules.scoreboards], assignable };
     let mut preassigned: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
         // The scan has reached the start of loops: their holders occupy a scoreboard from here to the wait. The same scoreboard is used
@@ -220,9 +221,9 @@ fn can_set_scoreboard(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool 
 /// Returns whether the code itself names the scoreboard for this event.
 fn is_pinned(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
     match inst_accesses.pinned {
-        Pinned::No => false,
-        Pinned::Write => event == WaitedEvent::Results,
-        Pinned::Read => event == WaitedEvent::Reads,
+        PinnedScoreboard::No => false,
+        PinnedScoreboard::Write => event == WaitedEvent::Results,
+        PinnedScoreboard::Read => event == WaitedEvent::Reads,
     }
 }
 
@@ -240,12 +241,12 @@ fn pin_named_scoreboards(code: &Code<'_>, inst_accesses: &[InstAccesses], rules:
     let counted = counted.fold(0, |mask, board| mask | 1u8 << board);
     let usual = if counted == 0 { 0 } else { counted.trailing_zeros() as u8 };
     let mut pinned = 0;
-    for (at, inst) in inst_accesses.iter().enumerate().filter(|(_, inst)| inst.pinned != Pinned::No) {
+    for (at, inst) in inst_accesses.iter().enumerate().filter(|(_, inst)| inst.pinned != PinnedScoreboard::No) {
         let said = code.instructions[at].control;
-        let own = if inst.pinned == Pinned::Write { said.write_barrier } else { said.read_barrier };
+        let own = if inst.pinned == PinnedScoreboard::Write { said.write_barrier } else { said.read_barrier };
         let board = own.filter(|own| counted >> own & 1 == 1).unwrap_or(usual);
         match inst.pinned {
-            Pinned::Write => controls[at].write_barrier = Some(board),
+            PinnedScoreboard::Write => controls[at].write_barrier = Some(board),
             _ => controls[at].read_barrier = Some(board),
         }
         pinned |= 1 << board;
@@ -253,12 +254,14 @@ fn pin_named_scoreboards(code: &Code<'_>, inst_accesses: &[InstAccesses], rules:
     (counted, pinned)
 }
 
-/// The state of the linear scan over the holders.
+/// State of the linear scan over the holders.
 struct Scan<'a> {
+    /// Loops and blocks of the code.
     control_flow: &'a ControlFlow,
+    /// The control rules of the target.
     rules: &'a ControlRules,
     /// The state of each scoreboard.
-    boards: Vec<Board>,
+    boards: Vec<ScoreboardState>,
     /// Indices of the scoreboards that may be assigned to holders: all but those that the code itself names.
     assignable: Vec<usize>,
 }

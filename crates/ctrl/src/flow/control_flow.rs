@@ -217,14 +217,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loops_nest_and_overlapping_ones_grow_together() {
+    fn overlapping_loops_become_nested_loops() {
         let loops = nest_loops(vec![(10, 20), (0, 30), (10, 15), (18, 25), (40, 50)]);
         let spans: Vec<(usize, usize, u32)> = loops.iter().map(|one| (one.start, one.end, one.depth)).collect();
         assert_eq!(spans, [(0, 30, 1), (10, 25, 2), (18, 25, 3), (40, 50, 1)]);
     }
 
     #[test]
-    fn worklist_returns_to_blocks_that_the_sweep_has_passed() {
+    fn worklist_pops_blocks_pushed_before_the_sweep_position() {
         let mut worklist = Worklist::new(4);
         worklist.push(1);
         worklist.push(3);

@@ -9,7 +9,7 @@
 //! 2. [`boards`](boards::assign_scoreboards) assigns a scoreboard to each instruction that is waited for. If more than six are needed at
 //!    once, instructions share scoreboards.
 //! 3. [`stalls`](stalls::compute_stalls) lengthens stalls until every fixed latency has passed on every path, back edges included.
-//! 4. [`yields`](yields::set_yields) decides where the scheduler may switch to another warp.
+//! 4. [`yields`](yields::set_yields) decides where the hardware may switch to another warp.
 //! 5. [`reuse`](reuse::mark_reuse) marks source registers that stay in the reuse cache for a later instruction.
 //!
 //! Register ports and latencies come from the hardware model, which a `--hw-profile` can change; all other rules come from

@@ -5,7 +5,7 @@ use oriole_isa::{Instruction, RegFile};
 
 use super::reg_access::{Register, file_of, number_in_file};
 use super::stalls::{StallCause, StallParts};
-use super::waits::{Cause, Wait, WaitedEvent};
+use super::waits::{Wait, WaitCause, WaitedEvent};
 
 /// The reasons for the stalls and waits of a function.
 #[derive(Clone, Debug, Default)]
@@ -55,12 +55,12 @@ fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'sta
 pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     let what = if wait.event == WaitedEvent::Results { "the result of" } else { "the sources of" };
     match wait.cause {
-        Cause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
-        Cause::ControlTransfer => format!("hands over; waits for {what} {first}"),
-        Cause::Fence => format!("waits for the fence {first}"),
-        Cause::TensorLoads => format!("waits for {what} {first}, a load from tensor memory"),
-        Cause::Acquire => format!("drops what L1 holds; waits for {what} {first}"),
-        Cause::TooManyInFlight => format!("too many are in flight; waits for {what} {first}"),
+        WaitCause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
+        WaitCause::ControlTransfer => format!("hands over; waits for {what} {first}"),
+        WaitCause::Fence => format!("waits for the fence {first}"),
+        WaitCause::TensorLoads => format!("waits for {what} {first}, a load from tensor memory"),
+        WaitCause::Acquire => format!("drops what L1 holds; waits for {what} {first}"),
+        WaitCause::TooManyInFlight => format!("too many are in flight; waits for {what} {first}"),
     }
 }
 

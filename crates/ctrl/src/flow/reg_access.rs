@@ -29,11 +29,13 @@ pub fn number_in_file(register: Register) -> u16 {
 /// An access to one register, and the port through which it is read or written.
 #[derive(Clone, Copy, Debug)]
 pub struct RegAccess {
+    /// The register.
     pub register: Register,
+    /// The port of the hardware model, which latencies depend on.
     pub port: Port,
 }
 
-/// The in-flight instructions that an instruction waits for regardless of register dependences.
+/// The in-flight instructions that an instruction waits for in addition to those that it depends on through registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
     /// None.
@@ -49,9 +51,9 @@ pub enum Drain {
     Groups(u32),
 }
 
-/// Which scoreboard of an instruction is fixed, because a later `DEPBAR` in the code names it.
+/// Which scoreboard of an instruction cannot be chosen, because a `DEPBAR` later in the code names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pinned {
+pub enum PinnedScoreboard {
     /// None: its scoreboards can be chosen freely.
     No,
     /// Its write barrier.
@@ -63,7 +65,7 @@ pub enum Pinned {
 /// Consecutive general registers that an instruction reads through an operand slot of the reuse cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CachedRead {
-    /// The operand slot.
+    /// Index of the operand slot of the reuse cache.
     pub slot: u8,
     /// Number of the first register.
     pub first: u16,
@@ -74,7 +76,9 @@ pub struct CachedRead {
 /// The register accesses and scoreboard properties of one instruction.
 #[derive(Clone, Debug)]
 pub struct InstAccesses {
+    /// The latency class.
     pub class: Class,
+    /// The opcode.
     pub opcode: Opcode,
     /// Registers that it reads, its guard predicate included.
     pub reads: SmallVec<[RegAccess; 8]>,
@@ -106,10 +110,10 @@ pub struct InstAccesses {
     /// Whether it ends a group of asynchronous matrix products.
     pub ends_group: bool,
     /// Which of its scoreboards the code itself names.
-    pub pinned: Pinned,
-    /// The in-order group of instructions that finish in the order of issue; `None` if it is in none.
+    pub pinned: PinnedScoreboard,
+    /// The in-order group of the instruction, whose members finish in the order of issue; `None` if it belongs to no group.
     pub completion_group: Option<u8>,
-    /// The in-order group of instructions that read their sources in the order of issue; `None` if it is in none.
+    /// The in-order group of the instruction, whose members read their sources in the order of issue; `None` if it belongs to no group.
     pub read_group: Option<u8>,
 }
 
@@ -143,9 +147,9 @@ impl InstAccesses {
             is_load: LOADS.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {
-                Opcode::LDGDEPBAR => Pinned::Write,
-                Opcode::UTMACMDFLUSH => Pinned::Read,
-                _ => Pinned::No,
+                Opcode::LDGDEPBAR => PinnedScoreboard::Write,
+                Opcode::UTMACMDFLUSH => PinnedScoreboard::Read,
+                _ => PinnedScoreboard::No,
             },
             completion_group: class.order(),
             read_group: class.queue(),
@@ -234,7 +238,9 @@ pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses])
 /// General registers that the matrix products after a fence access.
 #[derive(Clone, Default)]
 struct FencedRegisters {
+    /// Registers that the products read.
     reads: Vec<RegAccess>,
+    /// Registers that the products write.
     writes: Vec<RegAccess>,
 }
 

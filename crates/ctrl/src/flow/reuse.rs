@@ -48,6 +48,7 @@ struct SlotRead {
 
 /// The last read through every entry of the reuse caches.
 struct Entries<'r> {
+    /// The control rules of the target.
     rules: &'r ControlRules,
     /// For each cache, operand slot and register bank: the last read; `None` if no later instruction can reuse it.
     last_reads: Vec<Option<SlotRead>>,
@@ -110,8 +111,8 @@ pub fn mark_reuse(
     }
 }
 
-/// Returns whether an instruction may change which threads of the warp are active. Other threads would read values that these threads left
-/// in the cache.
+/// Returns whether an instruction may change which threads of the warp are active. Newly active threads would read values that the old ones
+/// left in the cache.
 fn may_change_active_threads(opcode: Opcode) -> bool {
     opcode.properties().pipe == Pipe::Branch && !matches!(opcode, Opcode::BSSY | Opcode::NOP)
 }

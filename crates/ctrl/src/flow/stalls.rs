@@ -60,7 +60,8 @@ pub enum StallCause {
     Barrier { first: u32 },
     /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
-    /// The instruction after the stall transfers control to code that was compiled without knowledge of the first one's latency.
+    /// The instruction after the stall transfers control to code that was compiled without knowledge of the latency of the first
+    /// instruction.
     ControlTransfer { first: u32 },
 }
 
@@ -88,17 +89,20 @@ pub struct Shortfall {
     pub cycles: u32,
 }
 
-/// The last access to a register through a port.
+/// The last access to a register through a port, whose latency may not have passed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
+    /// The register.
     register: Register,
+    /// The port of the hardware model, which latencies depend on.
     port: Port,
     /// Whether the register is written; otherwise it is read.
     write: bool,
     /// Whether the instruction has a guard; some latencies are longer then.
     guarded: bool,
-    /// Cycle of issue, counted from the start of the block. In a [`State`]: the age, in cycles since the issue.
-    at: i64,
+    /// Cycle of issue, counted from the start of the block. In a [`BlockEndState`] it is the age instead: the number of cycles since the
+    /// issue.
+    issued_at: i64,
     /// Position of the instruction in the code.
     inst: u32,
 }
@@ -119,7 +123,7 @@ const BOARDS: usize = 6;
 
 /// The recent events at the end of a block that may affect later blocks. All times are ages: cycles before the end of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct State {
+struct BlockEndState {
     /// Accesses whose latency may not have passed, sorted by register.
     accesses: Vec<Access>,
     /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
@@ -128,13 +132,14 @@ struct State {
     last_barrier: (i64, u32),
 }
 
-impl State {
-    fn new() -> State {
-        State { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_barrier: (LONG_AGO, 0) }
+impl BlockEndState {
+    /// Returns the state before any event.
+    fn new() -> BlockEndState {
+        BlockEndState { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_barrier: (LONG_AGO, 0) }
     }
 
     /// Adds the events of another path. Duplicate accesses are removed when the block is walked; the youngest one is kept.
-    fn merge(&mut self, other: &State) {
+    fn merge(&mut self, other: &BlockEndState) {
         self.accesses.extend(&other.accesses);
         for (one, two) in self.last_set.iter_mut().zip(&other.last_set) {
             *one = (*one).min(*two);
@@ -145,9 +150,9 @@ impl State {
     /// Makes all events `cycles` older, and removes events that can have no effect any more.
     fn add_age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
-            access.at += cycles;
+            access.issued_at += cycles;
         }
-        self.accesses.retain(|access| access.at < effect_cycles(model, access));
+        self.accesses.retain(|access| access.issued_at < effect_cycles(model, access));
         for (at, _) in self.last_set.iter_mut().chain([&mut self.last_barrier]) {
             *at = (*at + cycles).min(LONG_AGO);
         }
@@ -207,12 +212,12 @@ pub fn compute_stalls(
         last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
         summary: StallSummary { shortfalls: Vec::new(), parts },
     };
-    let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
+    let mut left: Vec<Option<BlockEndState>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
     control_flow.roots.iter().for_each(|&root| worklist.push(root));
     while let Some(block) = worklist.pop() {
         let first = code.blocks[block].range.clone().next();
-        let mut entry = State::new();
+        let mut entry = BlockEndState::new();
         let enters_loop = |before: u32| control_flow.depth_of_block(before as usize) < control_flow.depth_of_block(block);
         if left[block].is_none() && control_flow.predecessors[block].iter().any(|&before| enters_loop(before)) {
             // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `lengthen_before_loop` would add cycles
@@ -249,11 +254,17 @@ pub fn compute_stalls(
     summary
 }
 
+/// State of the walk over the blocks.
 struct Walker<'a> {
+    /// The code in its final order.
     code: &'a Code<'a>,
+    /// By instruction: its register accesses.
     inst_accesses: &'a [InstAccesses],
+    /// The hardware model with the latencies.
     model: &'a Model,
+    /// The control rules of the target.
     rules: &'a ControlRules,
+    /// By instruction: its control word, whose stall is computed.
     controls: &'a mut [Control],
     /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
     accesses: Vec<SmallVec<[Access; 4]>>,
@@ -265,53 +276,54 @@ struct Walker<'a> {
     last_barrier: (i64, u32),
     /// For each unit: issue time and position of the last instruction of this block that uses it.
     last_use_of_unit: Vec<(i64, u32)>,
+    /// The shortfalls and stall parts found so far.
     summary: StallSummary,
 }
 
 /// Number of cycles missing before an instruction may issue, and the cause; 0 or negative if none are missing.
-type Missing = (i64, StallCause);
+type MissingCycles = (i64, StallCause);
 
 impl Walker<'_> {
     /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
-    fn walk(&mut self, block: usize, entry: &State) -> State {
+    fn walk(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
         for register in self.used_registers.drain(..) {
             self.accesses[usize::from(register)].clear();
         }
         for access in &entry.accesses {
-            self.record_access(Access { at: -access.at, ..*access });
+            self.record_access(Access { issued_at: -access.issued_at, ..*access });
         }
         self.last_set = entry.last_set.map(|(age, first)| (-age, first));
         self.last_barrier = (-entry.last_barrier.0, entry.last_barrier.1);
         self.last_use_of_unit.fill((-LONG_AGO, 0));
         let range = self.code.blocks[block].range.clone();
-        let mut now: i64 = 0;
+        let mut current_cycle: i64 = 0;
         for position in range.clone() {
             // Cycles missing before the first instruction were added to the predecessors.
             if position > range.start {
-                now += self.add_missing_stalls(range.start, position, now);
+                current_cycle += self.add_missing_stalls(range.start, position, current_cycle);
             }
-            self.record_issue(position, now);
-            now += cycles_of(self.controls[position]);
+            self.record_issue(position, current_cycle);
+            current_cycle += cycles_of(self.controls[position]);
         }
-        self.exit_state(now)
+        self.exit_state(current_cycle)
     }
 
-    /// Returns the state at time `now`, the end of the block. Events that can have no effect any more all get the age [`LONG_AGO`], so that
-    /// equivalent states compare equal and the iteration terminates.
-    fn exit_state(&mut self, now: i64) -> State {
-        let mut state = State::new();
+    /// Returns the state at time `current_cycle`, the end of the block. Events that can have no effect any more all get the age
+    /// [`LONG_AGO`], so that equivalent states compare equal and the iteration terminates.
+    fn exit_state(&mut self, current_cycle: i64) -> BlockEndState {
+        let mut state = BlockEndState::new();
         self.used_registers.sort_unstable();
         self.used_registers.dedup();
         for &register in &self.used_registers {
             for access in &self.accesses[usize::from(register)] {
-                let age = now - access.at;
+                let age = current_cycle - access.issued_at;
                 if age < effect_cycles(self.model, access) {
-                    state.accesses.push(Access { at: age, ..*access });
+                    state.accesses.push(Access { issued_at: age, ..*access });
                 }
             }
         }
         let aged = |(at, first): (i64, u32), max_age: u32| {
-            let age = now - at;
+            let age = current_cycle - at;
             if age < i64::from(max_age) { (age, first) } else { (LONG_AGO, 0) }
         };
         state.last_set = self.last_set.map(|last_set| aged(last_set, self.rules.facts.scoreboard_seen));
@@ -319,21 +331,21 @@ impl Walker<'_> {
         state
     }
 
-    /// Adds an access to the list of its register, in place of an older one through the same port.
+    /// Adds an access to the list of its register. Replaces an older access through the same port.
     fn record_access(&mut self, access: Access) {
         let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {
             self.used_registers.push(access.register);
         }
         match list.iter_mut().find(|other| access.supersedes(other)) {
-            Some(other) if other.at < access.at => *other = access,
+            Some(other) if other.issued_at < access.issued_at => *other = access,
             Some(_) => {}
             None => list.push(access),
         }
     }
 
-    /// Records the register accesses and other events of an instruction that issues at time `now`.
-    fn record_issue(&mut self, position: usize, now: i64) {
+    /// Records the register accesses and other events of an instruction that issues at time `current_cycle`.
+    fn record_issue(&mut self, position: usize, current_cycle: i64) {
         let inst_accesses = &self.inst_accesses[position];
         let first = position as u32;
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
@@ -343,7 +355,7 @@ impl Walker<'_> {
                     port: reg_access.port,
                     write,
                     guarded: inst_accesses.guarded,
-                    at: now,
+                    issued_at: current_cycle,
                     inst: first,
                 });
             }
@@ -351,41 +363,41 @@ impl Walker<'_> {
         let control = self.controls[position];
         for board in [control.write_barrier, control.read_barrier].into_iter().flatten() {
             if let Some(last_set) = self.last_set.get_mut(usize::from(board)) {
-                *last_set = (now, first);
+                *last_set = (current_cycle, first);
             }
         }
         if inst_accesses.opcode == Opcode::BAR {
-            self.last_barrier = (now, first);
+            self.last_barrier = (current_cycle, first);
         }
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
-            self.last_use_of_unit[usize::from(pace.unit)] = (now, first);
+            self.last_use_of_unit[usize::from(pace.unit)] = (current_cycle, first);
         }
     }
 
-    /// Lengthens stalls until the instruction at `position`, which would issue at time `now`, may issue. Returns the number of cycles
-    /// added. `start` is the first instruction of the block.
-    fn add_missing_stalls(&mut self, start: usize, position: usize, now: i64) -> i64 {
-        let (missing, cause) = self.missing_cycles(position, now, &|_| true);
+    /// Lengthens stalls until the instruction at `position`, which would issue at time `current_cycle`, may issue. Returns the number of
+    /// cycles added. `start` is the first instruction of the block.
+    fn add_missing_stalls(&mut self, start: usize, position: usize, current_cycle: i64) -> i64 {
+        let (missing, cause) = self.missing_cycles(position, current_cycle, &|_| true);
         if missing <= 0 {
             return 0;
         }
-        let Some(wait) = self.wait_before(start, position, now, missing) else {
+        let Some(wait) = self.wait_before(start, position, current_cycle, missing) else {
             return self.lengthen_stalls(start, position, position, missing, cause);
         };
         // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
         // instruction, and may cover the other latencies as well. The rest is added before the wait.
-        let (missing, cause) = self.missing_cycles(position, now, &|first| (wait..position).contains(&first));
+        let (missing, cause) = self.missing_cycles(position, current_cycle, &|first| (wait..position).contains(&first));
         let added = if missing > 0 { self.lengthen_stalls(start, position, position, missing, cause) } else { 0 };
-        let (missing, cause) = self.missing_cycles(position, now + added, &|_| true);
+        let (missing, cause) = self.missing_cycles(position, current_cycle + added, &|_| true);
         if missing <= 0 {
             return added;
         }
         added + self.lengthen_stalls(start, wait, position, missing, cause)
     }
 
-    /// Returns the largest number of cycles missing before an instruction that would issue at `now`. Register dependences on instructions
-    /// for which `counts` is false are ignored.
-    fn missing_cycles(&self, position: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
+    /// Returns the largest number of cycles missing before an instruction that would issue at `current_cycle`. Register dependences on
+    /// instructions for which `counts` is false are ignored.
+    fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
@@ -396,17 +408,17 @@ impl Walker<'_> {
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
                 for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
-                    let (missing, cause) = self.missing_for_access(access, reg_access.port, write, now);
+                    let (missing, cause) = self.missing_for_access(access, reg_access.port, write, current_cycle);
                     hold(missing, cause);
                 }
             }
         }
-        self.missing_for_boards_and_barriers(position, now, &self.last_set, self.last_barrier, &mut hold);
+        self.missing_for_boards_and_barriers(position, current_cycle, &self.last_set, self.last_barrier, &mut hold);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
-            hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
+            hold(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
         if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
@@ -414,15 +426,16 @@ impl Walker<'_> {
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
-                    hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.inst });
+                    hold(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
                 }
             }
         }
         worst
     }
 
-    /// Returns the cycles missing between an earlier access and one at `now` through `port`. Two reads never depend on each other.
-    fn missing_for_access(&self, access: &Access, port: Port, write: bool, now: i64) -> Missing {
+    /// Returns the cycles missing between an earlier access and one at `current_cycle` through `port`. Two reads never depend on each
+    /// other.
+    fn missing_for_access(&self, access: &Access, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
         let kind = match (access.write, write) {
             (true, false) => DependenceKind::Raw,
             (false, true) => DependenceKind::War,
@@ -431,14 +444,15 @@ impl Walker<'_> {
         };
         let cycles = latency_requirement(self.model, kind, access.register, access.port, port, access.guarded).cycles;
         let cause = StallCause::Register { first: access.inst, kind, register: access.register, cycles };
-        (i64::from(cycles) - (now - access.at), cause)
+        (i64::from(cycles) - (current_cycle - access.issued_at), cause)
     }
 
-    /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a thread-block barrier.
+    /// Calls `hold` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
+    /// thread-block barrier.
     fn missing_for_boards_and_barriers(
         &self,
         position: usize,
-        now: i64,
+        current_cycle: i64,
         last_set: &[(i64, u32); BOARDS],
         last_barrier: (i64, u32),
         hold: &mut dyn FnMut(i64, StallCause),
@@ -447,14 +461,17 @@ impl Walker<'_> {
         if wait != 0 {
             for (board, &(at, first)) in last_set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
                 let seen = i64::from(self.rules.facts.scoreboard_seen);
-                hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
+                hold(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
         let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
-            hold(i64::from(self.rules.facts.barrier_hold) - (now - last_barrier.0), StallCause::Barrier { first: last_barrier.1 });
+            hold(
+                i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_barrier.0),
+                StallCause::Barrier { first: last_barrier.1 },
+            );
         }
     }
 
@@ -488,8 +505,8 @@ impl Walker<'_> {
 
     /// Returns the last of the [`MAX_SEARCH`] instructions before `position` that usually waits at least `cycles` for a scoreboard. `None`
     /// if there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
-    fn wait_before(&self, start: usize, position: usize, now: i64, cycles: i64) -> Option<usize> {
-        let mut at = now;
+    fn wait_before(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
+        let mut at = current_cycle;
         for second in (start.max(position.saturating_sub(MAX_SEARCH)) + 1..position).rev() {
             at -= cycles_of(self.controls[second]);
             let inst_accesses = &self.inst_accesses[second];
@@ -547,7 +564,7 @@ impl Walker<'_> {
         registers.dedup();
         for register in registers {
             for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.inst == first) {
-                access.at += cycles;
+                access.issued_at += cycles;
             }
         }
         for last_set in self
@@ -564,13 +581,13 @@ impl Walker<'_> {
     /// Lengthens the last stall of block `before` so that latencies that start outside of the loop have passed where the loop header
     /// `block` depends on them, given the header's present stalls. Returns the number of cycles added. Cycles beyond the maximum stall are
     /// added inside the loop later.
-    fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
+    fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &BlockEndState) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
-        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.at).max().unwrap_or(0);
+        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
         let (mut worst, mut second) = ((0, StallCause::Own), 0);
-        let mut now = 0;
+        let mut current_cycle = 0;
         for position in self.code.blocks[block].range.clone() {
-            if now >= effect_cycles {
+            if current_cycle >= effect_cycles {
                 break;
             }
             let inst_accesses = &self.inst_accesses[position];
@@ -579,14 +596,19 @@ impl Walker<'_> {
                     // The accesses are sorted by register.
                     let from = state.accesses.partition_point(|access| access.register < reg_access.register);
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
-                        let (missing, cause) = self.missing_for_access(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
+                        let (missing, cause) = self.missing_for_access(
+                            &Access { issued_at: -access.issued_at, ..*access },
+                            reg_access.port,
+                            write,
+                            current_cycle,
+                        );
                         if missing > worst.0 {
                             (worst, second) = ((missing, cause), position);
                         }
                     }
                 }
             }
-            now += cycles_of(self.controls[position]);
+            current_cycle += cycles_of(self.controls[position]);
         }
         let (missing, cause) = worst;
         if missing > 0 { self.lengthen_stall(last, missing, cause, second) } else { 0 }
@@ -594,7 +616,7 @@ impl Walker<'_> {
 
     /// Lengthens the last stall of block `before` until the instruction at `position`, the first one of a successor, may issue. Returns the
     /// number of cycles added, and records the rest as a shortfall.
-    fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &State) -> i64 {
+    fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &BlockEndState) -> i64 {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
@@ -603,7 +625,7 @@ impl Walker<'_> {
             }
         };
         for access in &state.accesses {
-            let access = Access { at: -access.at, ..*access };
+            let access = Access { issued_at: -access.issued_at, ..*access };
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
                     let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
@@ -612,7 +634,7 @@ impl Walker<'_> {
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[position]) + access.at, StallCause::ControlTransfer { first: access.inst });
+                hold(cycles - cycles_of(self.controls[position]) + access.issued_at, StallCause::ControlTransfer { first: access.inst });
             }
         }
         let last_set = state.last_set.map(|(age, first)| (-age, first));

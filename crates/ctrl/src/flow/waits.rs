@@ -55,10 +55,11 @@ pub enum WaitedEvent {
 
 /// The reason for a wait of a second instruction for a first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum WaitCause {
     /// The second instruction depends on the first one through this register.
     Register(DependenceKind, Register),
-    /// The second instruction transfers control to code that was compiled without knowledge of what is in flight, such as a callee.
+    /// The second instruction transfers control to code that was compiled without knowledge of the instructions in flight, such as a
+    /// callee.
     ControlTransfer,
     /// The first instruction is a fence.
     Fence,
@@ -80,7 +81,7 @@ pub struct Wait {
     /// The instruction that waits before it issues.
     pub second: u32,
     /// Why `second` has to wait.
-    pub cause: Cause,
+    pub cause: WaitCause,
 }
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
@@ -100,9 +101,9 @@ const PREDICATES: usize = 8;
 /// The [`Register`] number of the first predicate.
 const FIRST_PREDICATE: usize = 256;
 
-/// An instruction that may be in flight at the start or end of a block.
+/// An instruction that may be in flight at a block border: at the start or the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Carried {
+struct CarriedInst {
     /// Position of the instruction in the code.
     position: u32,
     /// Whether its results may be outstanding.
@@ -113,7 +114,7 @@ struct Carried {
 
 /// Computes all waits, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
 pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
-    let mut entry: Vec<Option<Vec<Carried>>> = vec![None; code.blocks.len()];
+    let mut entry: Vec<Option<Vec<CarriedInst>>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
     for &root in &control_flow.roots {
         entry[root] = Some(Vec::new());
@@ -150,7 +151,7 @@ pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[
 
 /// Adds the state `from` to `into`; both are sorted by instruction number. Returns whether `into` has grown. `spare` is a buffer that is
 /// kept between calls to avoid allocations.
-fn merge_states(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
+fn merge_states(into: &mut Vec<CarriedInst>, from: &[CarriedInst], spare: &mut Vec<CarriedInst>) -> bool {
     if into.as_slice() == from {
         return false;
     }
@@ -164,7 +165,7 @@ fn merge_states(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carri
         let both = match old.next_if(|old| old.position == one.position) {
             Some(old) => {
                 changed |= one.results_pending && !old.results_pending || one.reads_pending && !old.reads_pending;
-                Carried {
+                CarriedInst {
                     results_pending: old.results_pending || one.results_pending,
                     reads_pending: old.reads_pending || one.reads_pending,
                     ..old
@@ -205,7 +206,7 @@ struct InFlight {
 
 /// An entry in the list of in-flight accesses to a register.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct InFlightAccess {
     /// The instruction, as an index into [`Walker::flights`].
     flight: u32,
     /// Its access to the register.
@@ -213,7 +214,7 @@ struct Entry {
 }
 
 /// The in-flight accesses to one register, oldest first.
-type AccessList = SmallVec<[Entry; 4]>;
+type AccessList = SmallVec<[InFlightAccess; 4]>;
 
 /// The in-flight instructions of one in-order group, as indices into [`Walker::flights`].
 #[derive(Clone, Debug, Default)]
@@ -226,7 +227,9 @@ struct InOrderGroup {
 
 /// The state of the walk over one block. A "flight index" is an index into `flights`.
 struct Walker<'a> {
+    /// By instruction: its register accesses.
     inst_accesses: &'a [InstAccesses],
+    /// The hardware model with the latencies.
     model: &'a Model,
     /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
     recorded_waits: Option<Vec<Wait>>,
@@ -253,17 +256,18 @@ struct Walker<'a> {
     fences: Vec<u32>,
     /// For each predicate register: the rank (position in the order of issue) of its last write.
     predicate_write_rank: [u32; PREDICATES],
-    /// Rank of the next instruction.
+    /// Rank of the next instruction, its position in the order of issue within the block.
     rank: u32,
     /// In-flight instructions that the current instruction has to wait for: rank, flight index, event, cause.
-    needed: Vec<(u32, u32, WaitedEvent, Cause)>,
-    /// The state at the end of the last block walked.
-    exit_state: Vec<Carried>,
+    needed: Vec<(u32, u32, WaitedEvent, WaitCause)>,
+    /// The instructions that may be in flight at the end of the last block walked, sorted by position.
+    exit_state: Vec<CarriedInst>,
     /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
     has_acquires: bool,
 }
 
 impl<'a> Walker<'a> {
+    /// Returns the state before the first block.
     fn new(inst_accesses: &'a [InstAccesses], model: &'a Model) -> Walker<'a> {
         Walker {
             inst_accesses,
@@ -308,7 +312,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks a block, given by its instructions, from the given state. Returns the instructions in flight at its end, sorted by position.
-    fn walk(&mut self, state: &[Carried], range: std::ops::Range<usize>) -> &[Carried] {
+    fn walk(&mut self, state: &[CarriedInst], range: std::ops::Range<usize>) -> &[CarriedInst] {
         self.clear();
         for carried in state {
             self.put_in_flight(carried.position as usize, carried.results_pending, carried.reads_pending, false);
@@ -334,7 +338,7 @@ impl<'a> Walker<'a> {
         for &id in &self.maybe_in_flight {
             let flight = &self.flights[id as usize];
             if flight.results_pending || flight.reads_pending {
-                self.exit_state.push(Carried {
+                self.exit_state.push(CarriedInst {
                     position: flight.position,
                     results_pending: flight.results_pending,
                     reads_pending: flight.reads_pending,
@@ -358,8 +362,8 @@ impl<'a> Walker<'a> {
         let inst_accesses = &self.inst_accesses[position];
         // A fence is complete only when it is done, so the instruction directly after it waits.
         for id in std::mem::take(&mut self.fences) {
-            self.require_event(id, WaitedEvent::Results, Cause::Fence);
-            self.require_event(id, WaitedEvent::Reads, Cause::Fence);
+            self.require_event(id, WaitedEvent::Results, WaitCause::Fence);
+            self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
         }
         match inst_accesses.drain {
             Drain::Nothing | Drain::Groups(_) => {}
@@ -369,11 +373,11 @@ impl<'a> Walker<'a> {
                     let id = self.maybe_in_flight[at];
                     // One wait is enough: finished results imply that the sources have been read.
                     let event = if self.flights[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
-                    self.require_event(id, event, Cause::ControlTransfer);
+                    self.require_event(id, event, WaitCause::ControlTransfer);
                 }
             }
-            Drain::Loads => self.require_results_where(Cause::Acquire, |inst| inst.is_load),
-            Drain::TensorLoads => self.require_results_where(Cause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
+            Drain::Loads => self.require_results_where(WaitCause::Acquire, |inst| inst.is_load),
+            Drain::TensorLoads => self.require_results_where(WaitCause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
         }
         for reg_access in &inst_accesses.reads {
             self.check_conflicts(position, *reg_access, DependenceKind::Raw);
@@ -394,7 +398,7 @@ impl<'a> Walker<'a> {
         let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
         if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
             let oldest = self.loads_without_result.remove(0);
-            self.require_event(oldest, WaitedEvent::Results, Cause::TooManyInFlight);
+            self.require_event(oldest, WaitedEvent::Results, WaitCause::TooManyInFlight);
             self.wait_for_needed(position);
         }
         if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
@@ -415,7 +419,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Records that the current instruction has to wait for the results of the in-flight instructions that satisfy `is_needed`.
-    fn require_results_where(&mut self, cause: Cause, is_needed: fn(&InstAccesses) -> bool) {
+    fn require_results_where(&mut self, cause: WaitCause, is_needed: fn(&InstAccesses) -> bool) {
         self.remove_done();
         for at in 0..self.maybe_in_flight.len() {
             let id = self.maybe_in_flight[at];
@@ -426,7 +430,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Records that the current instruction has to wait for an event of the in-flight instruction `id`, if the event is outstanding.
-    fn require_event(&mut self, id: u32, event: WaitedEvent, cause: Cause) {
+    fn require_event(&mut self, id: u32, event: WaitedEvent, cause: WaitCause) {
         let flight = &self.flights[id as usize];
         if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
             self.needed.push((flight.rank, id, event, cause));
@@ -451,7 +455,7 @@ impl<'a> Walker<'a> {
 
     /// Records a wait of instruction `second` for an event of the in-flight instruction `id`, unless the event has happened. Marks all
     /// events as done that the wait implies.
-    fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: Cause) {
+    fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: WaitCause) {
         let flight = self.flights[id as usize];
         let is_open = if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending };
         if !is_open {
@@ -585,7 +589,7 @@ impl<'a> Walker<'a> {
             if list.is_empty() {
                 self.used_registers.push(reg_access.register);
             }
-            list.push(Entry { flight: id, reg_access });
+            list.push(InFlightAccess { flight: id, reg_access });
             return;
         }
         let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.completion_group } else { inst_accesses.read_group };
@@ -622,7 +626,7 @@ impl<'a> Walker<'a> {
             }
             false
         });
-        list.push(Entry { flight: id, reg_access });
+        list.push(InFlightAccess { flight: id, reg_access });
         let flight = &mut self.flights[id as usize];
         *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
         *(if is_results { &mut self.writers[at] } else { &mut self.readers[at] }) = list;
@@ -645,7 +649,7 @@ impl<'a> Walker<'a> {
         let list = &mut self.readers[usize::from(register)];
         list.retain(|entry| flights[entry.flight as usize].reads_pending);
         if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
-            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, WaitedEvent::Reads, Cause::TooManyInFlight));
+            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, WaitedEvent::Reads, WaitCause::TooManyInFlight));
         }
     }
 
@@ -657,7 +661,7 @@ impl<'a> Walker<'a> {
             for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
                 let more = list.len().saturating_sub(KEPT_PER_REGISTER);
-                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, Cause::TooManyInFlight)));
+                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
             }
         }
     }
@@ -696,9 +700,9 @@ impl<'a> Walker<'a> {
             // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
             let excluded = || before.has_opposite_guard(after) && self.guard_is_unchanged(&flight);
             if is_full {
-                self.needed.push((flight.rank, entry.flight, event, Cause::TooManyInFlight));
+                self.needed.push((flight.rank, entry.flight, event, WaitCause::TooManyInFlight));
             } else if !in_order && takes_scoreboard() && !excluded() {
-                self.needed.push((flight.rank, entry.flight, event, Cause::Register(kind, reg_access.register)));
+                self.needed.push((flight.rank, entry.flight, event, WaitCause::Register(kind, reg_access.register)));
             }
         }
         *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;

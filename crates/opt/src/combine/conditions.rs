@@ -16,7 +16,8 @@ use super::{Combiner, Rule};
 use crate::rewrite::Draft;
 
 impl Combiner {
-    /// Combines a logic operation on two predicates with the comparison that computes one of them.
+    /// Combines a logic operation on two predicates with the comparison that computes one of them. Returns the rule that was applied;
+    /// `None` if nothing changed.
     pub(super) fn combine_condition(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         let data = &function.insts[inst];
         let &[result, Operand::PT] = function.results(inst) else { return None };
@@ -32,9 +33,9 @@ impl Combiner {
             return None;
         }
         let table = table.integer()? as u8;
-        // The second predicate first: it is more often the one that is computed later.
+        // Tries the second predicate first, because it is more often the one computed later, next to the logic operation.
         for (tested, other, is_swapped) in [(b, a, true), (a, b, false)] {
-            // The truth table as a function of the registers: the inversions of the operands are part of it.
+            // Evaluates the truth table for one value of each predicate. Inversions of the operands are part of the function.
             let value = |tested_bit: bool, other_bit: bool| {
                 let (tested_bit, other_bit) = (tested_bit != tested.signs.has(Signs::NOT), other_bit != other.signs.has(Signs::NOT));
                 let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
@@ -86,8 +87,8 @@ fn as_join(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     None
 }
 
-/// Returns a copy of `compare` that writes a new predicate and is combined with `other` by `join`. If `inverts_test`, the relation of the
-/// copy is inverted.
+/// Returns a draft of `compare` that writes `result` and is combined with `other` by the operation `join`. If `inverts_test`, the draft
+/// tests the opposite relation; if `inverts_other`, it reads the inverse of `other`.
 fn with_join(
     function: &Function,
     compare: Inst,
@@ -98,7 +99,7 @@ fn with_join(
     other: &Operand,
 ) -> Option<Draft> {
     let opcode = function.insts[compare].op.machine()?;
-    let mut draft = Draft::of(function, compare, opcode);
+    let mut draft = Draft::from_inst(function, compare, opcode);
     draft.operands[0] = result;
     let and = draft.modifiers.iter().position(|&modifier| modifier == Symbol::AND)?;
     draft.modifiers[and] = join;

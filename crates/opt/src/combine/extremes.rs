@@ -1,4 +1,4 @@
-//! Minima and maxima of three numbers, and of a sum and a number.
+//! Combines a minimum or maximum with the minimum, maximum or sum that is one of its sources, into one three-operand instruction.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile};
 use oriole_isa::{Opcode, Symbol};
@@ -9,10 +9,11 @@ use super::{Combiner, Rule, draft};
 use crate::rewrite::Draft;
 
 impl Combiner {
-    /// Combines a minimum or maximum with the computation of one of its sources.
+    /// Combines a minimum or maximum with the computation of one of its sources. Returns the rule that was applied; `None` if nothing
+    /// changed.
     pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         let ([a, b], predicate) = parts(function, inst)?;
-        // Two sources cannot be numbers, but one of them can be the zero register.
+        // Only one source can be an immediate. A zero is replaced by the zero register, so that the other source can be the immediate.
         let [a, b] = [a, b].map(|source| if source.integer() == Some(0) { Operand::RZ } else { source });
         let modifiers = function.insts[inst].modifiers.clone();
         let result = function.results(inst)[0];

@@ -6,8 +6,8 @@
 //! %4 = SEL %2, %3, %1                         becomes     %4 = SEL %2, %3, !%0
 //! ```
 //!
-//! Guards have a bit for the inversion, and so have most predicate sources. A logic operation that returns one of its sources as it is is
-//! looked through in the same way.
+//! Guards have a bit for the inversion, and so have most predicate sources. A logic operation that only copies one of its sources is looked
+//! through in the same way.
 
 use oriole_ir::{Function, Guard, Inst, Operand, OperandKind, Part, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -17,8 +17,8 @@ use super::logic::look_up;
 use crate::rewrite::Draft;
 
 impl Combiner {
-    /// Makes the guard and the predicate sources of an instruction read predicates that are only inverted for it. Returns whether it
-    /// changed.
+    /// Makes an instruction read the original predicate inverted, in its guard and its predicate sources, instead of a predicate that holds
+    /// the inverse. Returns whether the instruction changed.
     pub(super) fn absorb_inversions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> bool {
         let mut changed = false;
         if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard
@@ -35,7 +35,7 @@ impl Combiner {
                 continue;
             };
             let Some((origin, is_inverted)) = self.inverted(function, part) else { continue };
-            let mut new = Draft::of(function, inst, opcode);
+            let mut new = Draft::from_inst(function, inst, opcode);
             let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };
             new.operands[at] = Operand { kind: OperandKind::Value(origin), signs, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
@@ -46,7 +46,7 @@ impl Combiner {
         changed
     }
 
-    /// Returns the predicate that a predicate is the inversion or a copy of, and whether it is inverted, if an unguarded `PLOP3` computes it.
+    /// If an unguarded `PLOP3` only inverts or copies a predicate into `part`: returns that predicate, and whether it is inverted.
     fn inverted(&self, function: &Function, part: Part) -> Option<(Part, bool)> {
         if function.values[part.value].file != RegFile::Predicate {
             return None;

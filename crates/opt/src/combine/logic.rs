@@ -12,7 +12,7 @@ const MAX_LEAVES: usize = 9;
 /// All permutations of three sources.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// An input of the truth table of the root.
+/// An input of the `LOP3` at the root of a tree.
 #[derive(Clone, Copy)]
 enum Input {
     /// A constant: all bits 0, or all bits 1.
@@ -23,10 +23,12 @@ enum Input {
     Inner(u8, [LeafInput; 3]),
 }
 
-/// An input that is not a logic operation.
+/// An input of an inner `LOP3`, which is not the result of a `LOP3` itself.
 #[derive(Clone, Copy)]
 enum LeafInput {
+    /// A constant: all bits 0, or all bits 1.
     Known(bool),
+    /// The leaf with this index in [`Leaves`].
     Leaf(usize),
 }
 
@@ -37,6 +39,7 @@ pub(super) fn look_up(table: u8, inputs: [bool; 3]) -> bool {
 }
 
 impl LeafInput {
+    /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LeafInput::Known(bit) => bit,
@@ -59,6 +62,7 @@ impl Input {
 /// The distinct operands at the leaves of a tree.
 #[derive(Default)]
 struct Leaves {
+    /// The operands, without duplicates, in order of discovery.
     operands: SmallVec<[Operand; MAX_LEAVES]>,
 }
 
@@ -89,7 +93,8 @@ fn sources_and_table(function: &Function, inst: Inst) -> Option<([Operand; 3], u
 }
 
 impl Combiner {
-    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones.
+    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones. Returns the
+    /// rule that was applied; `None` if nothing changed.
     pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         if function.insts[inst].guard.is_some() {
             return None;
@@ -100,7 +105,7 @@ impl Combiner {
             let inner = self.absorbable(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
             Some((inner, sources_and_table(function, inner)?))
         });
-        // The largest trees first.
+        // Each set bit of a subset says that this source of the root is absorbed. Larger subsets are tried first.
         let mut subsets: SmallVec<[u32; 8]> = (0..8_u32).filter(|set| (0..3).all(|at| set >> at & 1 == 0 || inner[at].is_some())).collect();
         subsets.sort_by_key(|set| std::cmp::Reverse(set.count_ones()));
         for set in subsets {
@@ -122,7 +127,7 @@ impl Combiner {
     }
 
     /// Overwrites an instruction with the logic function `table` of `inputs`. Returns `None` and changes nothing if that needs more than
-    /// three sources, cannot be encoded, or is what the instruction computes already.
+    /// three sources, cannot be encoded, or is the function that the instruction computes already.
     fn store_logic(
         &mut self,
         function: &mut Function,

@@ -1,4 +1,4 @@
-//! Tests of the rules: programs that cover the shapes of each rule, interpreted before and after the pass.
+//! Tests of the rules of `combine`: test programs, at least one for each rule, are interpreted before and after the pass.
 //!
 //! A logic program is compared for all inputs: the interpreter computes all bits of a register alike, and the words [`LOGIC_WORDS`] contain
 //! every combination of bits of the inputs. Of the 65,536 pairs of truth tables, 2,048 are compared, such that each table occurs as the
@@ -21,12 +21,14 @@ pub(crate) const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x
 /// Inputs for the floating-point rules: zero, subnormal numbers, the smallest normal number, ordinary numbers, infinity, NaN.
 const FLOATS: [u32; 10] = [0, 1, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x4049_0fdb, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0x3300_0000];
 
+/// Returns the target that the test programs are compiled for.
 pub(crate) fn target() -> Target {
     Target::parse("sm_90a").expect("the target exists")
 }
 
 /// The contents of registers, by value and register index within the value.
 type State = HashMap<(OperandKindKey, u8), u32>;
+/// A value, as the key of [`State`].
 type OperandKindKey = oriole_ir::Value;
 
 /// Interprets the instructions of one block, with `inputs` as the values of `ENTRY`. Returns the words that `KEEP` reads.
@@ -68,6 +70,7 @@ pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
     kept
 }
 
+/// Stores a word in the register that a result names; ignores results that are constants.
 fn write(state: &mut State, result: &Operand, word: u32) {
     if let Some(part) = result.part() {
         state.insert((part.value, part.first), word);
@@ -80,6 +83,7 @@ fn read(state: &State, operand: &Operand) -> u32 {
     if operand.signs.has(Signs::NEGATE) { word.wrapping_neg() } else { word }
 }
 
+/// Returns the bits of an operand without its signs.
 fn bits(state: &State, operand: &Operand) -> u32 {
     match operand.kind {
         OperandKind::Value(part) => state[&(part.value, part.first)] ^ u32::from(operand.signs.has(Signs::NOT)),
@@ -90,6 +94,7 @@ fn bits(state: &State, operand: &Operand) -> u32 {
     }
 }
 
+/// Executes one instruction on `state`.
 fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
     let data = &function.insts[inst];
     let sources = function.sources(inst);
@@ -181,13 +186,13 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
     };
     let results: Vec<Operand> = function.results(inst).to_vec();
     write(state, &results[0], result as u32);
-    // The first carry says whether a sum carries, the second whether it carries twice.
+    // The first carry is set if the sum exceeds 32 bits at least once, the second if it does twice.
     for (predicate, least) in results[1..].iter().zip(1..) {
         write(state, predicate, u32::from(carry >= least));
     }
 }
 
-/// Returns a word of a pair of words shifted by a distance.
+/// Returns the word that a funnel shift of a pair of words by `distance` bits yields.
 fn shifted(modifiers: &[Symbol], pair: u64, distance: u32) -> u64 {
     let has = |symbol| modifiers.contains(&symbol);
     let width = if has(Symbol::U64) || has(Symbol::S64) { 64 } else { 32 };
@@ -200,7 +205,7 @@ fn shifted(modifiers: &[Symbol], pair: u64, distance: u32) -> u64 {
     if has(Symbol::HI) { shifted >> 32 } else { shifted & 0xffff_ffff }
 }
 
-/// Returns the smallest or the greatest of some words.
+/// Returns the smallest word if `is_minimum`, otherwise the greatest; signed or unsigned as the modifiers say.
 fn chosen(modifiers: &[Symbol], words: &[u64], is_minimum: bool) -> u64 {
     let order = |word: u64| if modifiers == [Symbol::U32] { i64::from(word as u32) } else { i64::from(word as i32) };
     let ordered = words.iter().map(|&word| order(word));
@@ -208,8 +213,8 @@ fn chosen(modifiers: &[Symbol], words: &[u64], is_minimum: bool) -> u64 {
     u64::from(found.unwrap_or_default() as u32)
 }
 
-/// Returns the bits of the smaller or the greater of two floating-point numbers. NaN is returned only if both are NaN; -0 is smaller than
-/// +0.
+/// Returns the bits of the smaller of two floating-point numbers if `is_minimum`, otherwise of the greater. NaN is returned only if both
+/// are NaN; -0 is smaller than +0.
 fn extreme(a: f32, b: f32, is_minimum: bool) -> u32 {
     let order = |number: f32| (number, !number.is_sign_negative());
     let chosen = match (a.is_nan(), b.is_nan()) {
@@ -254,6 +259,7 @@ fn compare(modifiers: &[Symbol], a: f32, b: f32) -> bool {
     }
 }
 
+/// Returns whether an operand is a pair of registers.
 fn is_wide(source: &Operand) -> bool {
     source.part().is_some_and(|part| part.count == 2)
 }
@@ -276,6 +282,7 @@ fn float(state: &State, source: &Operand, flushes: bool) -> f32 {
     flush(if source.signs.has(Signs::NEGATE) { -number } else { number }, flushes)
 }
 
+/// Returns 0 for a subnormal number if `flushes`, otherwise the number itself.
 fn flush(number: f32, flushes: bool) -> f32 {
     if flushes && number.is_subnormal() { 0.0_f32.copysign(number) } else { number }
 }
@@ -386,7 +393,7 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
             }
         }
     }
-    // All functions of one predicate in each place, read by a source with and without inversion, and by a guard.
+    // All functions of one predicate at each source position, read by a source with and without inversion, and by a guard.
     for table in 0..=255_u32 {
         for places in ["%3, PT, PT", "PT, %3, PT", "PT, PT, %3", "!%3, PT, PT", "%3, !PT, PT"] {
             let inverts = format!("%3:P, PT = ISETP.LT.AND %0, %1, PT\n%4:P, PT = PLOP3.LUT {places}, {table:#x}, 0x0");
@@ -400,7 +407,7 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
     cases
 }
 
-/// Compares programs on doubles with changed signs, for all pairs of special values. Returns what the pass did.
+/// Compares programs on doubles with changed signs, for all pairs of special values. Returns the statistics of the pass for each program.
 fn wide_cases() -> Vec<Stats> {
     let numbers = [0.0, 1.0, 1.5, f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), f64::INFINITY, f64::NAN];
     let numbers: Vec<f64> = numbers.into_iter().flat_map(|number: f64| [number, -number]).collect();
@@ -423,7 +430,7 @@ fn wide_cases() -> Vec<Stats> {
         let compares =
             format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n%4:P, PT = DSETP.LT.AND %3, %1, PT");
         stats.push(check_wide(&compares, "%4", &numbers));
-        // The lower word is another one.
+        // The upper word of the packed value has a changed sign, but its lower word comes from another double: no rule may apply.
         let mixed = format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %1[0], %2\n%4:R2 = DADD %3, %1");
         assert_eq!(check_wide(&mixed, "%4[0], %4[1]", &numbers).applied[Rule::WideSign as usize], 0);
     }
@@ -474,9 +481,9 @@ fn logic_cases() -> Vec<Stats> {
     stats
 }
 
-/// Every rule is exercised by a program above, and changes no result.
+/// Every rule is applied to at least one program, and no result changes.
 #[test]
-fn every_rule_is_exercised_and_exact() {
+fn every_rule_is_applied_and_keeps_results() {
     let mut applied = [0; Rule::ALL.len()];
     let checked = cases().into_iter().map(|(inputs, body, kept, words)| check(&parse(inputs, &body, kept), inputs, words));
     for stats in checked.chain(logic_cases()).chain(wide_cases()) {
@@ -488,9 +495,9 @@ fn every_rule_is_exercised_and_exact() {
     }
 }
 
-/// The truth table that selects one input returns that input.
+/// For each of the three inputs, the truth table of "returns this input" returns it.
 #[test]
-fn tables_of_inputs() {
+fn truth_table_of_an_input_returns_the_input() {
     for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {
         for index in 0..8_u8 {
             let inputs = [index & 4 != 0, index & 2 != 0, index & 1 != 0];

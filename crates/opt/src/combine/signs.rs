@@ -11,7 +11,8 @@ const MINUS_ZERO: u32 = 1 << 31;
 
 impl Combiner {
     /// Replaces sources computed as `value + -0` by that value with its signs. Adding -0 changes no value except that NaNs become quiet
-    /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself.
+    /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself. Returns the rule that was applied; `None` if nothing
+    /// changed.
     pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;
@@ -20,7 +21,7 @@ impl Combiner {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
             let Some((source, sum)) = self.signed_value(function, inst, &operand) else { continue };
-            let mut new = Draft::of(function, inst, opcode);
+            let mut new = Draft::from_inst(function, inst, opcode);
             new.operands[at] = Operand { signs: combined(operand.signs, source.signs), kind: source.kind, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[sum]);

@@ -15,7 +15,7 @@ const MAX_SHIFT_READERS: u32 = 2;
 pub(super) type Terms = SmallVec<[Operand; 5]>;
 
 impl Combiner {
-    /// Combines an addition with the computation of one of its summands.
+    /// Combines an addition with the computation of one of its summands. Returns the rule that was applied; `None` if nothing changed.
     pub(super) fn combine_sum(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         if function.insts[inst].guard.is_some() {
             return None;
@@ -29,7 +29,7 @@ impl Combiner {
         rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
     }
 
-    /// Combines `a * b + c` into one `IMAD`, where term `at` is the product.
+    /// Combines `a * b + c` into one `IMAD`, where term `at` is the product. Returns the rule that was applied; `None` if nothing changed.
     fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
         let product = self.absorbable(function, inst, &terms[at], Opcode::IMAD, &[])?;
@@ -43,7 +43,7 @@ impl Combiner {
         Some(Rule::ProductSum)
     }
 
-    /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift.
+    /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift. Returns the rule that was applied; `None` if nothing changed.
     fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
         let shift = self.absorbable(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
@@ -59,7 +59,8 @@ impl Combiner {
         Some(Rule::ShiftedSum)
     }
 
-    /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up.
+    /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up. Returns the rule that was
+    /// applied; `None` if nothing changed.
     fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let inner = self.absorbable(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
@@ -90,7 +91,8 @@ impl Combiner {
         Some(())
     }
 
-    /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves.
+    /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves. Returns the rule that was
+    /// applied; `None` if nothing changed.
     fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
         let ([upper_result, ..], [.., carry, never]) = (function.results(upper), function.sources(upper)) else { return None };
         let (upper_result, carry) = (*upper_result, *carry);
@@ -111,7 +113,7 @@ impl Combiner {
         let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *only_other(&low_terms, at)?;
             (0..high_terms.len()).find_map(|upper_at| {
-                // A summand below 2^32 has no upper word.
+                // A 32-bit summand, extended with zeros, has no addition of its upper word.
                 let upper_base = if high_terms.len() == 1 { Operand::RZ } else { *only_other(&high_terms, upper_at)? };
                 let shift = self.wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
                 Some((shift, base, upper_base))
@@ -157,12 +159,13 @@ impl Combiner {
     }
 }
 
-/// A 64-bit left shift.
+/// The operands of a 64-bit left shift.
 struct WideShift {
     /// The lower half of the shifted value.
     low: Operand,
     /// The upper half of the shifted value.
     high: Operand,
+    /// Number of bits to shift by, 1 to 31.
     distance: Operand,
     /// The instructions that compute the lower and the upper half.
     insts: [Inst; 2],

@@ -1,4 +1,4 @@
-//! Negations and absolute values of doubles as signs of the operands that read them.
+//! Absorbs negations and absolute values of doubles into the sign modifiers of the operands that read them.
 //!
 //! ```text
 //! %1 = LOP3.LUT %0[1], 0x80000000, RZ, 0x3c, !PT
@@ -6,8 +6,8 @@
 //! %4:R2 = DADD %2, %3                         becomes     %4:R2 = DADD -%0, %3
 //! ```
 //!
-//! `neg.f64` and `abs.f64` are selected as logic operations on the upper word. A source of a double-precision instruction has the same
-//! two operations as modifiers, which act on the sign bit alone, so the bits that the instruction sees are the same.
+//! `neg.f64` and `abs.f64` are selected as logic operations on the upper word. A source of a double-precision instruction has the same two
+//! operations as modifiers, which act on the sign bit alone, so the bits that the instruction sees are the same.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -20,13 +20,14 @@ use crate::rewrite::{Draft, piece};
 const SIGN: u32 = 1 << 31;
 
 impl Combiner {
-    /// Replaces sources that are doubles with a changed sign by the doubles with signs.
+    /// Replaces sources whose sign was changed by a logic operation by the original doubles with sign modifiers. Returns the rule that was
+    /// applied; `None` if nothing changed.
     pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
             let Some((part, signs)) = self.signed_double(function, &operand) else { continue };
-            let mut new = Draft::of(function, inst, opcode);
+            let mut new = Draft::from_inst(function, inst, opcode);
             new.operands[at] = Operand { signs: combined(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[]);
@@ -36,7 +37,8 @@ impl Combiner {
         applied
     }
 
-    /// Returns the double and the signs that a source is.
+    /// If a source is a double whose sign was changed by a logic operation: returns the original double and the sign modifiers with the
+    /// same effect.
     fn signed_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
         let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
         if function.values[part.value].file != RegFile::General {

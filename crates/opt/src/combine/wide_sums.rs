@@ -1,4 +1,4 @@
-//! 64-bit sums of three numbers.
+//! Combines two 64-bit additions into one 64-bit sum of three numbers.
 //!
 //! ```text
 //! %6:R, %7:P, PT = IADD3 %0, %2, RZ
@@ -19,14 +19,17 @@ use super::{Combiner, Rule};
 use crate::legalize::order;
 use crate::rewrite::Draft;
 
-/// The two additions of a 64-bit sum.
+/// A 64-bit sum, computed by two additions of 32 bits.
 struct WideSum {
+    /// The addition of the lower halves, which writes the carry.
     lower: Inst,
+    /// The addition of the upper halves, which reads the carry.
     upper: Inst,
 }
 
 impl Combiner {
-    /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves.
+    /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves. Returns the rule that
+    /// was applied; `None` if nothing changed.
     pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
         let outer = self.wide_sum(function, upper)?;
         let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];
@@ -90,12 +93,14 @@ impl Combiner {
     }
 }
 
-/// Returns the summands of an addition if none has a sign. A negated zero register counts too: it carries.
+/// Returns the summands of an addition; `None` if one has a sign. A negated zero register counts as a summand with a sign, because it
+/// produces a carry.
 fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
     terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }
 
-/// Returns three summands: those of an outer sum, with the one at `at` replaced by those of the inner sum. `None` if there are more.
+/// Returns the three summands of an outer sum in which summand `at` is replaced by the summands of the inner sum; `None` if there are more
+/// than three.
 fn joined(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
     let others = outer.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term);
     let mut all: Terms = inner.iter().copied().chain(others).collect();

@@ -28,23 +28,25 @@ const ALL: u32 = 0xf;
 /// Number of components in the second result.
 const LOWER_COUNT: u8 = 2;
 
-/// A fetch with more components than some instruction reads.
+/// A texture fetch that writes a component which no instruction reads.
 struct Fetch {
+    /// The fetch instruction.
     inst: Inst,
-    /// The first and the second result.
+    /// The first result: the third and fourth component written; `None` if at most two components are written.
     upper: Option<Value>,
+    /// The second result: the first two components written.
     lower: Value,
-    /// The components that it writes.
+    /// Bit set of the components that the fetch writes; bit 0 is x.
     mask: u32,
-    /// The components that are read, by their number among those that it writes.
+    /// Bit set of the components that are read; bit n is the n-th component written.
     read: u32,
-    /// Whether a use prevents any change.
+    /// Whether some reader prevents any change, such as a tied operand.
     is_fixed: bool,
-    /// The parts of the results that are read together: number of the first component, and their count.
+    /// For each read of several registers of a result: the number of its first component, and the number of components.
     ranges: SmallVec<[(u8, u8); 4]>,
 }
 
-/// Removes the components. Returns their number.
+/// Removes unread components of the fetches of a function. Returns the number of components removed.
 pub(super) fn run(function: &mut Function, target: Target) -> usize {
     let mut fetches: Vec<Fetch> = Vec::new();
     let mut owners: FxHashMap<Value, usize> = FxHashMap::default();
@@ -77,7 +79,7 @@ pub(super) fn run(function: &mut Function, target: Target) -> usize {
 }
 
 impl Fetch {
-    /// Returns the fetch that an instruction is, if its components can be chosen.
+    /// Returns the description of a texture fetch whose components can be chosen; `None` for other instructions.
     fn read(function: &Function, inst: Inst) -> Option<Fetch> {
         let opcode = function.insts[inst].op.machine()?;
         if !matches!(opcode, Opcode::TEX | Opcode::TLD | Opcode::TLD4 | Opcode::TXD) {
@@ -102,7 +104,7 @@ impl Fetch {
         Some(Fetch { inst, upper: upper.value(), lower: lower.value()?, mask, read: 0, is_fixed: false, ranges: SmallVec::new() })
     }
 
-    /// Notes that a part of a result is read.
+    /// Records that an instruction reads a part of a result.
     fn note_use(&mut self, part: Part, role: Role) {
         let first = if part.value == self.lower { part.first } else { LOWER_COUNT + part.first };
         self.read |= ((1 << part.count) - 1) << first;
@@ -112,12 +114,13 @@ impl Fetch {
         }
     }
 
-    /// Returns the number that a component has among those that are read.
+    /// Returns the new number of a component: the number of components below it that are read.
     fn new_number(read: u32, number: u8) -> u8 {
         (read & ((1 << number) - 1)).count_ones() as u8
     }
 
-    /// Returns whether registers that are read together stay together, and a pair stays aligned.
+    /// Returns whether registers that one operand reads together stay adjacent, and pairs stay aligned, if only the components `read`
+    /// remain.
     fn keeps_together(&self, read: u32) -> bool {
         self.ranges.iter().all(|&(first, count)| {
             let new = Self::new_number(read, first);
@@ -126,10 +129,11 @@ impl Fetch {
         })
     }
 
-    /// Restricts the fetch to the components that are read, and notes the new places of these. Returns the number of components removed.
+    /// Restricts the fetch to the components that are read. Adds the new value and register index of each remaining component to `places`.
+    /// Returns the number of components removed.
     fn narrow(&self, function: &mut Function, target: Target, places: &mut FxHashMap<(Value, u8), (Value, u8)>) -> usize {
         let count = self.mask.count_ones() as u8;
-        // The machine has no fetch without components.
+        // The machine has no fetch without components, so at least x stays.
         let read = self.read.max(1);
         let wanted = read.count_ones() as u8;
         if wanted == count || self.is_fixed || !self.keeps_together(read) {
@@ -168,7 +172,7 @@ impl Fetch {
     }
 }
 
-/// Replaces reads of components by reads of their new places.
+/// Replaces reads of components by reads of their new value and register index in `places`.
 fn rewrite(function: &mut Function, places: &FxHashMap<(Value, u8), (Value, u8)>) {
     for at in 0..function.layout.len() {
         let block = function.layout[at];

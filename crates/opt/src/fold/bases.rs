@@ -23,6 +23,7 @@ pub(super) struct Bases {
 struct InstPositions {
     /// By instruction: its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
+    /// The dominator tree.
     dominators: Dominators,
 }
 
@@ -38,7 +39,7 @@ impl Bases {
             return None;
         }
         let inst_positions = self.inst_positions.get_or_insert_with(|| InstPositions::compute(function));
-        let later = inst_positions.later_of(definitions.of(low.value)?, definitions.of(high.value)?)?;
+        let later = inst_positions.later_of(definitions.definition_of(low.value)?, definitions.definition_of(high.value)?)?;
         let value = function.new_value(Class::R2);
         let pair = function.whole(value);
         let pack = function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &[pair.into(), low.into(), high.into()], 1);

@@ -20,10 +20,12 @@ pub(super) struct Results {
 }
 
 impl Results {
+    /// Returns the results of an instruction that writes one word and no predicate.
     fn word(word: u32) -> Option<Results> {
         Results::integer(word.into())
     }
 
+    /// Returns the results of an instruction that writes a 64-bit integer and no predicate.
     fn integer(integer: u64) -> Option<Results> {
         Some(Results { integer: Some(integer), predicates: None })
     }
@@ -39,7 +41,7 @@ struct Sources {
 
 impl Sources {
     /// Returns the sources of an instruction, or `None` if one of them is not known.
-    fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
+    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
         let known = Known::new(function, definitions);
         let mut sources = Sources { integers: SmallVec::new(), predicates: SmallVec::new() };
         for source in function.sources(inst) {
@@ -141,7 +143,7 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
     {
         return None;
     }
-    let sources = Sources::of(function, definitions, inst)?;
+    let sources = Sources::from_inst(function, definitions, inst)?;
     operation(opcode, &function.insts[inst].modifiers, &sources)
 }
 
@@ -160,7 +162,7 @@ fn sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
 }
 
-/// `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
+/// Evaluates `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
 fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let &[(a, _), (b, _), (c, _)] = sources.integers.as_slice() else { return None };
@@ -178,7 +180,7 @@ fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
     }
 }
 
-/// `LEA`: `(a << n) + b` with its carry.
+/// Evaluates `LEA`: `(a << n) + b` with its carry.
 fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let [a, b, distance] = sources.words::<3>().filter(|_| is_plain && modifiers.is_empty())?;
@@ -186,7 +188,7 @@ fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Res
     Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 != 0, false]) })
 }
 
-/// `SHF`: one word of the shifted pair `high:low`.
+/// Evaluates `SHF`: one word of the shifted pair `high:low`.
 fn shift(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let known = [Symbol::L, Symbol::R, Symbol::W, Symbol::U32, Symbol::S32, Symbol::U64, Symbol::S64, Symbol::HI];
     let has = |symbol| modifiers.contains(&symbol);
@@ -209,7 +211,7 @@ fn bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<R
     Some(Results { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
 }
 
-/// `PRMT`: four bytes of the pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
+/// Evaluates `PRMT`: four bytes of the pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
 fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [a, selectors, b] = sources.words::<3>().filter(|_| modifiers.is_empty())?;
     let pair = u64::from(b) << 32 | u64::from(a);
@@ -222,13 +224,13 @@ fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<R
     Results::word((0..4).map(byte).fold(0, |word, byte| word | byte))
 }
 
-/// `SEL`: the first word if the predicate is true, else the second.
+/// Evaluates `SEL`: the first word if the predicate is true, else the second.
 fn select(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.predicates.as_slice()) else { return None };
     Results::word(if first { a } else { b })
 }
 
-/// `ISETP`: compares words and combines the result with a predicate. With `.EX`, equal words take the result for the lower words.
+/// Evaluates `ISETP`: compares words and combines the result with a predicate. With `.EX`, equal words take the result for the lower words.
 fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [relation, rest @ ..] = modifiers else { return None };
     let [a, b] = sources.words::<2>()?;
@@ -257,14 +259,14 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
     Some(Results { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
 }
 
-/// `PLOP3`: two truth tables of three predicates.
+/// Evaluates `PLOP3`: two truth tables of three predicates.
 fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
     (modifiers == [Symbol::LUT]).then_some(Results { integer: None, predicates: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
 }
 
-/// `IMNMX` and `VIMNMX`: the smaller word if the predicate is true, else the larger one.
+/// Evaluates `IMNMX` and `VIMNMX`: the smaller word if the predicate is true, else the larger one.
 fn min_max(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let is_less = match modifiers {
@@ -275,7 +277,7 @@ fn min_max(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
     Results::word(if is_less == wants_minimum { a } else { b })
 }
 
-/// `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one), `BREV` (bit reversal).
+/// Evaluates `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one) and `BREV` (bit reversal).
 fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [a] = sources.words::<1>()?;
     // Index of the highest set bit, counted from bit 0; all ones if none is set.
@@ -294,7 +296,7 @@ fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Opt
     })
 }
 
-/// `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` ones from bit `a` on); `n` and `a` count as at most 32.
+/// Evaluates `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` ones from bit `a` on); `n` and `a` count as at most 32.
 fn bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [a, count] = sources.words::<2>()?;
     let count = count.min(32);

@@ -108,9 +108,13 @@ fn register_count(draft: &Draft, at: usize) -> u8 {
 
 /// Appends the moves for operands of one instruction to a prelude.
 struct MoveBuilder<'a> {
+    /// The function that contains the instruction.
     function: &'a mut Function,
+    /// Answers whether the target can encode an instruction.
     encodability: &'a EncodabilityCache,
+    /// The instructions to insert before the instruction.
     prelude: &'a mut Prelude,
+    /// Opcode of the instruction whose operands are moved.
     opcode: Opcode,
 }
 
@@ -131,14 +135,14 @@ impl MoveBuilder<'_> {
         if move_kind.applies_signs { self.apply_signs(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
     }
 
-    /// Appends a move of one 32-bit source to a new register.
+    /// Appends a move of one 32-bit source to a new register of `file`; returns the register.
     fn move_word(&mut self, source: Operand, file: RegFile) -> Operand {
         let opcode = if file == RegFile::Uniform { Opcode::UMOV } else { Opcode::MOV };
         self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
     }
 
-    /// Moves an immediate to `width` registers. The immediate of an FP64 instruction is the upper half of the value; the lower half is
-    /// zero.
+    /// Moves an immediate to `width` registers, and returns them. The immediate of an FP64 instruction is the upper half of the value; the
+    /// lower half is zero.
     fn move_immediate(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
         if number == 0 {
             return OperandKind::Zero(file);
@@ -158,7 +162,8 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Moves a constant-bank operand of `width` words to registers, with a 64-bit load if the target cannot move single words.
+    /// Moves a constant-bank operand of `width` words to registers, and returns them. Uses a 64-bit load if the target cannot move single
+    /// words.
     fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
@@ -173,8 +178,9 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Copies a value to the register file of `move_kind`; `None` if it cannot be copied there. Only instructions of the uniform datapath
-    /// and descriptors need a value in a uniform register. Instruction selection guarantees that such a value is the same in all threads.
+    /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if it cannot be copied there. A value in a general
+    /// register is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
+    /// guarantees that it is the same in all threads.
     fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
@@ -195,8 +201,8 @@ impl MoveBuilder<'_> {
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
-    /// Applies signs to an operand with separate instructions; those of floating-point operands change the sign bit. `None` if that is not
-    /// possible.
+    /// Applies signs to an operand with separate instructions, and returns the result; the signs of floating-point operands change the sign
+    /// bit. `None` if that is not possible.
     fn apply_signs(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
         let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
@@ -235,13 +241,14 @@ impl MoveBuilder<'_> {
         Some(Operand { kind: packed.kind, ..operand })
     }
 
-    /// Appends a `LOP3` of an operand and the constant `bits`; `table` is the truth table (0xc0: and, 0x3c: exclusive or).
+    /// Appends a `LOP3` of an operand and the constant `bits`, and returns its result; `table` is the truth table (0xc0: and, 0x3c:
+    /// exclusive or).
     fn emit_logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
 
-    /// Appends the addition of an offset to a base register or register pair; `None` for the base stands for 0. Returns the sum.
+    /// Appends the addition of an offset to a base register or register pair, and returns the sum. A missing base counts as 0.
     fn add_offset(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
         if file != RegFile::General {
             return None;
@@ -275,7 +282,7 @@ mod tests {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        movable_positions(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
+        movable_positions(&function, &Draft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
     }
 
     /// Zero costs no instruction, since it is read from RZ; other constants are moved before registers.
@@ -288,7 +295,7 @@ mod tests {
 
     /// Offsets of addresses can be moved unless they are zero; the bank of a constant access cannot.
     #[test]
-    fn parts_of_addresses() {
+    fn address_offsets_are_movable_but_constant_banks_are_not() {
         assert_eq!(positions("%4:R = LDS [%2+0x10]"), [3, 2]);
         assert_eq!(positions("%4:R = LDS [%2+0x0]"), [2]);
     }

@@ -59,7 +59,7 @@ fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
-/// Mirrors the relation of a comparison whose sources were swapped; `None` if that is not possible.
+/// Returns the draft of a comparison with the mirrored relation, for swapped sources; `None` if the relation cannot be mirrored.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
     // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
     if draft.has(Symbol::EX) {
@@ -81,8 +81,8 @@ fn mirrored(mut draft: Draft) -> Option<Draft> {
     Some(draft)
 }
 
-/// Returns the truth table of a `LOP3` whose sources `first` and `second` were swapped. Source 0 selects bit 2 of the table's index, source
-/// 2 bit 0.
+/// Returns the truth table for a `LOP3` whose sources `first` and `second` were swapped, so that the result stays the same. Source 0
+/// selects bit 2 of the table's index, source 2 bit 0.
 pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
     let (first, second) = (2 - first, 2 - second);
     (0..8_u8).fold(0, |swapped, index| {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn truth_tables_follow_their_sources() {
+    fn truth_table_changes_with_the_source_order() {
         let (a, b, c) = (0xf0, 0xcc, 0xaa);
         assert_eq!(swapped_table(a, 0, 1), b);
         assert_eq!(swapped_table(b, 1, 2), c);
@@ -118,7 +118,7 @@ bb0:
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let orders_of = |number: usize| {
             let inst = function.blocks[function.entry()].insts[number];
-            orders(&Draft::of(&function, inst, Opcode::VIMNMX)).len()
+            orders(&Draft::from_inst(&function, inst, Opcode::VIMNMX)).len()
         };
         assert_eq!((orders_of(1), orders_of(2)), (2, 1));
     }

@@ -1,4 +1,5 @@
-//! Alternative spellings: on different targets the same instruction has different mnemonics, modifiers and operands.
+//! Enumerates the alternative spellings of an instruction: different targets write the same instruction with different mnemonics, modifiers
+//! and operands.
 //!
 //! **Descriptors.** Instruction selection writes every access to global or generic memory with a descriptor, `desc[UR][R.64+offset]`. ptxas
 //! writes an ordinary access the same way on sm_90 and later. On sm_80 to sm_89 the descriptor is an operand that the assembly text does
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
 
-/// An alternative spelling of an instruction, as the set of changes to apply; bit `n` stands for entry `n` of [`CHANGES`].
+/// An alternative spelling of an instruction, as the set of changes to apply; bit `n` is entry `n` of [`CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spelling(u8);
 
@@ -34,7 +35,7 @@ const CHANGES: [Change; 8] = [
 ];
 
 impl Spelling {
-    /// Returns all spellings: those with a hidden descriptor first, then by the number of changes.
+    /// Returns all spellings: first the spellings with a hidden descriptor, then the others, by the number of changes.
     pub(super) fn all() -> impl Iterator<Item = Spelling> {
         static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let mut all: Vec<u8> = (0..=u8::MAX).collect();
@@ -64,6 +65,7 @@ impl Spelling {
 
 /// A draft in all of its spellings. Each spelling is computed from the one with one change less.
 pub(super) struct Spellings {
+    /// The drafts computed so far; the first one is the original draft.
     drafts: Vec<Draft>,
     /// By spelling (as a bit set): the index of its draft in `drafts`, or [`NO_DRAFT`].
     draft_indices: [u8; 256],
@@ -74,7 +76,7 @@ const NO_DRAFT: u8 = u8::MAX;
 
 impl Spellings {
     /// Creates the set with only the unchanged draft.
-    pub(super) fn of(draft: &Draft) -> Spellings {
+    pub(super) fn new(draft: &Draft) -> Spellings {
         let mut draft_indices = [NO_DRAFT; 256];
         draft_indices[0] = 0;
         Spellings { drafts: vec![draft.clone()], draft_indices }
@@ -105,7 +107,7 @@ fn is_policy(descriptor: &Operand) -> bool {
     descriptor.suffixes[0] == Symbol::_64
 }
 
-/// Deletes the `.64` suffix that marks a descriptor as a cache policy.
+/// Returns the draft without the `.64` suffix that marks a descriptor as a cache policy; `None` if it has none.
 fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor_positions(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -113,7 +115,7 @@ fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Moves the descriptor of an ordinary access out of the address; it becomes the last operand.
+/// Returns the draft with the descriptor of an ordinary access as the last operand instead of in the address; `None` if it has none there.
 pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor_positions(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -122,7 +124,7 @@ pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Deletes the descriptor of an access.
+/// Returns the draft without the descriptor of its access; `None` if it has none.
 fn without_descriptor(draft: &Draft) -> Option<Draft> {
     descriptor_positions(draft)?;
     let mut changed = draft.clone();
@@ -147,7 +149,7 @@ fn remove_descriptor_bracket(draft: &mut Draft) {
     }
 }
 
-/// Adds a scope to a weak access, which some targets require. ptxas uses system scope.
+/// Returns the draft with system scope, as ptxas writes a weak access on targets that require a scope; `None` for other instructions.
 fn with_system_scope(draft: &Draft) -> Option<Draft> {
     let has_scope = [Symbol::CTA, Symbol::SM, Symbol::GPU, Symbol::SYS].into_iter().any(|scope| draft.has(scope));
     let is_access = matches!(draft.opcode, Opcode::LD | Opcode::LDG | Opcode::ST | Opcode::STG);
@@ -158,7 +160,8 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Replaces the opcode by alternative `number` (from 0) of those that other targets use for the same instruction.
+/// Returns the draft with an opcode that other targets use for the same instruction: alternative `number`, from 0. `None` if there is no
+/// such opcode.
 fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
@@ -173,7 +176,8 @@ fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
 }
 
-/// Adds the predicate results that some targets require, as `PT` or `UPT` because they are unused.
+/// Returns the draft with the predicate results that some targets require, as `PT` or `UPT` because they are unused; `None` if it has them
+/// already.
 fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
     let mut taken = 0;
@@ -195,7 +199,7 @@ fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     Some(Draft { operands, result_count: draft.result_count + added, ..draft.clone() })
 }
 
-/// Turns a `WARPSYNC` with a full mask into `WARPSYNC.ALL`.
+/// Returns `WARPSYNC.ALL` for a `WARPSYNC` with a full mask; `None` for other instructions.
 fn with_full_mask(draft: &Draft) -> Option<Draft> {
     let is_full = |operand: &Operand| operand.integer().is_some_and(|mask| mask as u32 == u32::MAX);
     (draft.opcode == Opcode::WARPSYNC && draft.modifiers.is_empty() && draft.operands.last().is_some_and(is_full)).then(|| {
@@ -206,7 +210,8 @@ fn with_full_mask(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Replaces negative 32-bit immediates by their unsigned bit patterns: immediate fields of floating-point instructions are unsigned.
+/// Returns the draft with negative 32-bit immediates replaced by their unsigned bit patterns, because immediate fields of floating-point
+/// instructions are unsigned; `None` if it has none.
 fn with_unsigned_immediates(draft: &Draft) -> Option<Draft> {
     let mut changed = draft.clone();
     for operand in &mut changed.operands[draft.result_count..] {
@@ -230,7 +235,7 @@ mod tests {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        let draft = Draft::of(&function, inst, function.insts[inst].op.machine().unwrap());
+        let draft = Draft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap());
         (function, draft)
     }
 
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn other_mnemonics() {
+    fn mnemonics_of_other_targets_are_tried() {
         let other = |line, number| changed(line, |_, draft| with_other_mnemonic(draft, number));
         assert_eq!(other("REDG.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("RED.E.ADD desc[%1][%0.64], %2"));
         assert_eq!(other("RED.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("REDG.E.ADD desc[%1][%0.64], %2"));
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn full_masks() {
+    fn warpsync_of_a_full_mask_becomes_warpsync_all() {
         let full = |line| changed(line, |_, draft| with_full_mask(draft));
         assert_eq!(full("WARPSYNC 0xffffffff").as_deref(), Some("WARPSYNC.ALL"));
         assert_eq!(full("WARPSYNC 0xfffffffe"), None);
@@ -298,7 +303,7 @@ mod tests {
     #[test]
     fn spellings_are_applied_in_order() {
         let (function, draft) = drafted("%4:R = LDG.E desc[%1][%0.64+0x10]");
-        let mut spellings = Spellings::of(&draft);
+        let mut spellings = Spellings::new(&draft);
         let mut found = 0;
         for spelling in Spelling::all() {
             let operands = |draft: Option<&Draft>| draft.map(|draft| (draft.opcode, draft.modifiers.clone(), draft.operands.clone()));
@@ -306,7 +311,8 @@ mod tests {
             assert_eq!(operands(spellings.get(&function, spelling)), operands(direct.as_ref()), "{spelling:?}");
             found += usize::from(direct.is_some());
         }
-        // The descriptor shown, hidden or deleted; with and without the system scope; with and without an unused predicate result.
+        // Twelve spellings: the descriptor shown, hidden or deleted; with and without the system scope; with and without an unused
+        // predicate result.
         assert_eq!(found, 12);
         let order: Vec<u8> = Spelling::all().map(|spelling| spelling.0).collect();
         assert_eq!((order[0], order[1], order[127], order[128], order[129]), (1, 0b11, 0xff, 0, 0b10));

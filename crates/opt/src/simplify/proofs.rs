@@ -1,4 +1,4 @@
-//! Tests of the rules: programs that cover the shapes of each rule, interpreted before and after the pass.
+//! Tests of the rules of `simplify`: test programs, at least one for each rule, are interpreted before and after the pass.
 //!
 //! Shifts are compared for all distances; sums, products and logic operations on the limits of the number range and on words with all bits
 //! in use. The interpreter is that of the tests of `combine`, which shares no code with the pass.
@@ -12,7 +12,7 @@ use crate::legalize::EncodabilityCache;
 /// Four words with all 16 combinations of bits.
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
 
-/// Runs the pass and compares the kept words for all choices of two inputs. Returns what the pass did.
+/// Runs the pass and compares the kept words for all choices of two inputs. Returns the statistics of the pass.
 fn check(body: &str, kept: &str) -> Stats {
     let function = parse(2, body, kept);
     let mut after = function.clone();
@@ -24,9 +24,9 @@ fn check(body: &str, kept: &str) -> Stats {
     stats
 }
 
-/// Every rule is exercised by a program, and changes no result.
+/// Every rule is applied to at least one program, and no result changes.
 #[test]
-fn every_rule_is_exercised_and_exact() {
+fn every_rule_is_applied_and_keeps_results() {
     let mut applied = [0; Rule::ALL.len()];
     let mut note = |stats: Stats| applied.iter_mut().zip(stats.applied).for_each(|(sum, count)| *sum += count);
     for distance in 0..=65 {
@@ -42,7 +42,7 @@ fn every_rule_is_exercised_and_exact() {
                 note(check(&format!("%2:R = SHF.{modifiers} {}", sources.replace('#', &distance.to_string())), "%2"));
             }
         }
-        // The rotation of a 64-bit number to the left, and its opposite with a difference of the distances.
+        // The rotation of a 64-bit number to the left, and to the right with the complement of the distance.
         for complement in [64_u32.saturating_sub(distance), 63] {
             let shifts = format!(
                 "%2:R = SHF.L.U32 %0, {distance}, RZ\n%3:R = SHF.L.U64.HI %0, {distance}, %1\n\

@@ -75,15 +75,22 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
             diverged: &diverged,
             id,
         };
-        let Some(web) = search.run(encodability) else { continue };
-        moved += web.insts.len();
-        removed += web.copies.len();
-        Rewriter { definitions: &definitions, def_use: &def_use, preheader: before, web: &web, outside_copies: FxHashMap::default() }
-            .run(function, encodability);
+        let Some(loop_code) = search.run(encodability) else { continue };
+        moved += loop_code.insts.len();
+        removed += loop_code.copies.len();
+        Rewriter {
+            definitions: &definitions,
+            def_use: &def_use,
+            preheader: before,
+            loop_code: &loop_code,
+            outside_copies: FxHashMap::default(),
+        }
+        .run(function, encodability);
     }
     (moved, removed)
 }
 
+/// Returns whether an instruction is a call.
 fn is_call(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::CALL)
 }
@@ -104,15 +111,15 @@ fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniform
     diverged
 }
 
-/// The instructions and values of one loop that are moved to the uniform datapath.
-struct Web {
+/// The loop-carried computations of one loop that are moved to the uniform datapath.
+struct UniformLoopCode {
     /// The instructions that are replaced by their uniform forms, in the order in which they were found.
     insts: Vec<Inst>,
     /// The values that `insts` define.
     values: FxHashSet<Value>,
     /// The `R2UR` copies that are removed from the loop.
     copies: Vec<Inst>,
-    /// The moved values that are also needed in a general register.
+    /// The moved values that some instruction also needs in a general register.
     kept_values: Vec<Value>,
 }
 
@@ -128,18 +135,25 @@ enum Origin {
 
 /// The search for the instructions of one loop that can be moved.
 struct Search<'a> {
+    /// The analyzed function.
     function: &'a Function,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
+    /// By value: its definition and its uses.
     def_use: &'a DefUse,
+    /// Which values are the same in all threads of a warp.
     uniformity: &'a Uniformity,
+    /// The natural loops of the function.
     loops: &'a Loops,
+    /// By block: whether a diverged warp may execute it.
     diverged: &'a [bool],
+    /// The loop that is searched.
     id: LoopId,
 }
 
 impl Search<'_> {
-    /// Finds what to move; `None` if nothing can be moved, or if that needs too many registers or copies.
-    fn run(&self, encodability: &mut EncodabilityCache) -> Option<Web> {
+    /// Finds the computations to move; `None` if nothing can be moved, or if that needs too many registers or copies.
+    fn run(&self, encodability: &mut EncodabilityCache) -> Option<UniformLoopCode> {
         let insts = self.loops.blocks(self.id).iter().flat_map(|&block| &self.function.blocks[block].insts);
         let is_known = |inst: Inst| Known::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
         let is_worthwhile = |inst: &Inst| is_copy(self.function, *inst) && !is_known(*inst);
@@ -157,12 +171,12 @@ impl Search<'_> {
         let insts = self.slice_of(&copies);
         let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
         let kept = self.values_to_keep(&insts, &values, &copies, encodability);
-        let web = Web { insts, values, copies, kept_values: kept };
-        let has_registers = self.min_registers(&web) <= MAX_REGISTERS;
-        (has_registers && web.kept_values.len() <= web.copies.len()).then_some(web)
+        let loop_code = UniformLoopCode { insts, values, copies, kept_values: kept };
+        let has_registers = self.min_registers(&loop_code) <= MAX_REGISTERS;
+        (has_registers && loop_code.kept_values.len() <= loop_code.copies.len()).then_some(loop_code)
     }
 
-    /// Classifies a source of an instruction by its definition.
+    /// Returns where a source of an instruction comes from.
     fn origin(&self, source: &Operand) -> Origin {
         let Some(part) = source.part() else { return Origin::Available };
         let file = self.function.values[part.value].file;
@@ -263,7 +277,7 @@ impl Search<'_> {
         needed
     }
 
-    /// Returns the moved values that some instruction outside of the web cannot read from a uniform register.
+    /// Returns the moved values that some instruction that is not moved cannot read from a uniform register.
     fn values_to_keep(
         &self,
         insts: &[Inst],
@@ -284,10 +298,11 @@ impl Search<'_> {
 
     /// Returns a lower bound of the number of uniform registers that the loop needs: one for each phi and for each register defined before
     /// the loop.
-    fn min_registers(&self, web: &Web) -> usize {
-        let phis = web.insts.iter().filter(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
-        let sources = web.insts.iter().chain(&web.copies).flat_map(|&inst| self.function.sources(inst)).filter_map(Operand::part);
-        let outside: FxHashSet<Part> = sources.filter(|part| !web.values.contains(&part.value)).collect();
+    fn min_registers(&self, loop_code: &UniformLoopCode) -> usize {
+        let phis = loop_code.insts.iter().filter(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
+        let sources =
+            loop_code.insts.iter().chain(&loop_code.copies).flat_map(|&inst| self.function.sources(inst)).filter_map(Operand::part);
+        let outside: FxHashSet<Part> = sources.filter(|part| !loop_code.values.contains(&part.value)).collect();
         phis + outside.len()
     }
 }
@@ -298,7 +313,7 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
     if opcode.properties().effect != Effect::None {
         return false;
     }
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     for operand in &mut draft.operands {
         if operand.value().is_some_and(|value| values.contains(&value)) {
             operand.kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 1 };
@@ -307,35 +322,39 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
     order::orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
 }
 
-/// Rewrites one loop: moves its web to the uniform datapath.
+/// Rewrites one loop: moves the computations of `loop_code` to the uniform datapath.
 struct Rewriter<'a> {
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
+    /// By value: its definition and its uses.
     def_use: &'a DefUse,
     /// The block before the loop.
     preheader: Block,
-    web: &'a Web,
+    /// The computations to move.
+    loop_code: &'a UniformLoopCode,
     /// By general register that is defined before the loop: its copy in a uniform register.
     outside_copies: FxHashMap<Part, Operand>,
 }
 
 impl Rewriter<'_> {
+    /// Replaces the instructions, their readers and the copies.
     fn run(&mut self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
-        for &copy in &self.web.copies {
+        for &copy in &self.loop_code.copies {
             let [result, source] = [0, 1].map(|at| function.operands(copy)[at]);
             let Some(value) = result.value() else { continue };
             let kind = self.uniform_kind(function, source.kind);
             replaced.insert(value, Operand::new(kind));
         }
-        for &inst in &self.web.insts {
+        for &inst in &self.loop_code.insts {
             self.make_uniform(function, inst);
         }
-        let mut values: Vec<Value> = self.web.values.iter().copied().collect();
+        let mut values: Vec<Value> = self.loop_code.values.iter().copied().collect();
         values.sort_unstable();
         for &value in &values {
             function.values[value] = if function.values[value].file == RegFile::Predicate { Class::UP } else { Class::UR };
         }
-        let removed: FxHashSet<Inst> = self.web.copies.iter().copied().collect();
+        let removed: FxHashSet<Inst> = self.loop_code.copies.iter().copied().collect();
         for block in function.layout.clone() {
             function.blocks[block].insts.retain(|inst| !removed.contains(inst));
         }
@@ -366,7 +385,9 @@ impl Rewriter<'_> {
     fn uniform_kind(&mut self, function: &mut Function, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
-            OperandKind::Value(part) if !self.web.values.contains(&part.value) && function.values[part.value].file == RegFile::General => {
+            OperandKind::Value(part)
+                if !self.loop_code.values.contains(&part.value) && function.values[part.value].file == RegFile::General =>
+            {
                 if let Some(copy) = self.outside_copies.get(&part) {
                     return copy.kind;
                 }
@@ -387,11 +408,11 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Copies each value that is needed in a general register right after its definition, and makes the instructions outside of the web
+    /// Copies each value that is needed in a general register right after its definition, and makes the instructions that are not moved
     /// read the copy.
     fn keep_values(&self, function: &mut Function) {
-        let moved: FxHashSet<Inst> = self.web.insts.iter().copied().collect();
-        for &value in &self.web.kept_values {
+        let moved: FxHashSet<Inst> = self.loop_code.insts.iter().copied().collect();
+        for &value in &self.loop_code.kept_values {
             let Some(definition) = self.def_use.definition(value) else { continue };
             let Some(block) = self.def_use.block(definition) else { continue };
             let copied = function.new_value(Class::R);
@@ -412,15 +433,15 @@ impl Rewriter<'_> {
     /// Reorders the sources of instructions that now read uniform registers, so that the target can encode them.
     fn reorder_readers(&self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut readers: Vec<Inst> = Vec::new();
-        for &inst in &self.web.insts {
+        for &inst in &self.loop_code.insts {
             readers.extend(function.defined(inst).flat_map(|value| self.def_use.uses(value)).map(|used| used.inst));
         }
         readers.sort_unstable();
         readers.dedup();
-        let moved: FxHashSet<Inst> = self.web.insts.iter().chain(&self.web.copies).copied().collect();
+        let moved: FxHashSet<Inst> = self.loop_code.insts.iter().chain(&self.loop_code.copies).copied().collect();
         for inst in readers.into_iter().filter(|inst| !moved.contains(inst)) {
             let Op::Machine(opcode) = function.insts[inst].op else { continue };
-            let draft = Draft::of(function, inst, opcode);
+            let draft = Draft::from_inst(function, inst, opcode);
             let fitting = order::orders(&draft).into_iter().find(|draft| encodability.is_encodable(function, inst, draft));
             if let Some(fitting) = fitting {
                 fitting.store(function, inst);

@@ -32,21 +32,25 @@ const WORDS: usize = 4;
 /// Truth table of `ULOP3` for the bitwise OR of its first two sources.
 const LUT_OR: i64 = 0xfc;
 
-/// What is known about one word of a descriptor tuple.
+/// The computation of one word of a descriptor tuple, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
+    /// A compile-time constant.
     Constant(u32),
     /// A register plus a constant.
     Sum(Part, u32),
+    /// Any other computation.
     Unknown,
 }
 
-/// The descriptor tuple of a matrix product.
+/// The four uniform registers with the descriptors of a warpgroup matrix product.
 #[derive(Clone, Copy)]
-struct Tuple {
+struct DescriptorTuple {
+    /// The value in the four registers.
     value: Value,
     /// Index of the defining pack in its block.
     position: usize,
+    /// How each of the four words is computed.
     words: [Word; WORDS],
 }
 
@@ -73,7 +77,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
     let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
     let mut added: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
     let known = function.values.len();
-    let mut last: Option<Tuple> = None;
+    let mut last: Option<DescriptorTuple> = None;
     let mut derived = 0;
     for &inst in &insts {
         if !is_product(function, inst) {
@@ -85,8 +89,8 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
             continue;
         }
         let words = std::array::from_fn(|at| analyze_word(function, definitions, &function.sources(pack)[at]));
-        let tuple = Tuple { value, position, words };
-        // A tuple that several products read is needed again after this product.
+        let tuple = DescriptorTuple { value, position, words };
+        // A tuple that several products read is still needed after this product, so it cannot be updated in place.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
             let new = derive_words(function, inst, pack, &last, &tuple);
@@ -114,7 +118,7 @@ fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Optio
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
-/// Returns what is known about a word of a tuple.
+/// Returns how a word of a tuple is computed.
 fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
     let known = Known::new(function, definitions);
     if let Some(number) = known.word(operand) {
@@ -124,7 +128,8 @@ fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operan
     match_sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
 }
 
-/// Matches the sum of a register and a constant. A bitwise OR with bits that are zero in the register is a sum as well.
+/// Matches the sum of a register and a constant, and returns it as [`Word::Sum`]. A bitwise OR with bits that are zero in the register is a
+/// sum as well.
 fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Word> {
     let inst = definitions.unguarded(function, part.value)?;
     let data = &function.insts[inst];
@@ -141,7 +146,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
                 && data.result_count() == 1
                 && sources.get(3).and_then(Operand::integer) == Some(LUT_OR)
                 && matches!(sources[2].kind, OperandKind::Zero(_));
-            // All bits up to the highest one of `most` may be set.
+            // The OR is a sum if the lowest set bit of the constant is above the highest bit that may be set in the register.
             is_disjunction && most.checked_add(1).is_some_and(|end| u64::from(number).is_multiple_of(end.next_power_of_two()))
         }
         _ => false,
@@ -151,7 +156,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
 
 /// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
 /// insert before the pack.
-fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
+fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &DescriptorTuple, tuple: &DescriptorTuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();
@@ -173,8 +178,8 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Tuple
 }
 
 /// Makes the pack of a tuple read copies of those words that are defined in another block, and returns the copies. Such a word is live
-/// after the product, so it needs a copy in any case; without this one, the allocator would try to place the whole tuple around the word
-/// itself. `known` is the number of values that existed when `def_use` was computed.
+/// after the product, so it must be copied anyway. Without this copy, the allocator would try to assign the whole tuple to registers next
+/// to the word itself. `known` is the number of values that existed when `def_use` was computed.
 fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
     for at in 0..WORDS {

@@ -26,6 +26,7 @@ pub(crate) struct Bound {
     offset: i32,
     /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
+    /// Whether the comparison with the limit is unsigned.
     is_unsigned: bool,
     /// The loop-invariant operand that the counter is compared with.
     pub(crate) limit: Operand,
@@ -57,9 +58,9 @@ impl Bound {
             let next = shape.latch_source(function, counter)?.part()?;
             let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
-            let is_invariant = limit.value().is_none_or(|value| definitions.of(value).is_some_and(|inst| !shape.contains(inst)));
-            // An iteration of the unrolled loop skips its last exit test, so the guard of the next one must cover it. For `NE` that takes
-            // one more test; for the other relations the guard implies it.
+            let is_invariant = limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !shape.contains(inst)));
+            // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration must cover that test.
+            // For `NE` the guard needs one more test; for the other relations the guard implies it.
             let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
@@ -68,6 +69,8 @@ impl Bound {
         find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
     }
 
+    /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
+    /// iteration skips.
     fn is_supported(&self, function: &Function, tests_at_end: bool) -> bool {
         let is_word = match self.limit.kind {
             OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
@@ -75,7 +78,8 @@ impl Bound {
             _ => false,
         };
         // With the test at the end, the last test of an unrolled iteration compares `counter + offset - step`, where `counter` is that of
-        // the next unrolled iteration. The guard of the next iteration must imply this test, so that value must not be before the counter.
+        // the next unrolled iteration. The guard of the next iteration must imply this test, so the compared value must not be on the side
+        // of the counter that is away from the limit.
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
@@ -160,7 +164,7 @@ impl Bound {
     ) -> Option<Operand> {
         let first = if self.repeats_last_test { self.offset.wrapping_add(self.step) } else { self.offset };
         let distance = i64::from(first) + i64::from(self.step) * test_index;
-        let mut emit = Emit { function, location: self.compare, into };
+        let mut emit = InstEmitter { function, location: self.compare, into };
         let tested = emit.sum(counter, Operand::from(distance as u32));
         Some(emit.compare(inverted(self.relation)?, self.is_unsigned, tested, self.limit, and))
     }
@@ -174,11 +178,18 @@ impl Bound {
         }
     }
 
-    /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.
-    pub(crate) fn prepare(&self, function: &mut Function, definitions: &Definitions, tests: u32, into: &mut Vec<Inst>) -> Option<Guarded> {
+    /// Prepares the guard, which tests whether the next `tests` exit tests hold, and returns its operands. Appends its loop-invariant
+    /// instructions to `into`.
+    pub(crate) fn prepare(
+        &self,
+        function: &mut Function,
+        definitions: &Definitions,
+        tests: u32,
+        into: &mut Vec<Inst>,
+    ) -> Option<GuardOperands> {
         let reach = self.reach(tests)?;
         let known = self.constant_limit(function, definitions);
-        let mut emit = Emit { function, location: self.compare, into };
+        let mut emit = InstEmitter { function, location: self.compare, into };
         if self.relation == Symbol::NE {
             let adjusted_limit = match known {
                 Some(limit) => Operand::from(limit.wrapping_sub(self.offset as u32)),
@@ -187,10 +198,10 @@ impl Bound {
                     emit.sum(limit, Operand::from(self.offset.wrapping_neg() as u32))
                 }
             };
-            return Some(Guarded { adjusted_limit, no_wrap: Operand::PT, reach });
+            return Some(GuardOperands { adjusted_limit, no_wrap: Operand::PT, reach });
         }
         if let Some(limit) = known {
-            return Some(Guarded { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
+            return Some(GuardOperands { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
         }
         // `limit - reach` must not wrap around: compare the limit with the last value for which it does not.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
@@ -201,7 +212,7 @@ impl Bound {
         let adjusted_limit = emit.sum(limit, Operand::from(reach.wrapping_neg() as u32));
         let no_wrap =
             if reach == 0 { Operand::PT } else { emit.compare(relation, self.is_unsigned, limit, Operand::from(edge as u32), Operand::PT) };
-        Some(Guarded { adjusted_limit, no_wrap, reach })
+        Some(GuardOperands { adjusted_limit, no_wrap, reach })
     }
 
     /// Appends the guard: the test whether the next exit tests hold for a counter value. Returns its predicate. `is_first` means that the
@@ -209,12 +220,12 @@ impl Bound {
     pub(crate) fn guard(
         &self,
         function: &mut Function,
-        guarded: &Guarded,
+        guarded: &GuardOperands,
         counter: Operand,
         is_first: bool,
         into: &mut Vec<Inst>,
     ) -> Operand {
-        let mut emit = Emit { function, location: self.compare, into };
+        let mut emit = InstEmitter { function, location: self.compare, into };
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
             return emit.compare(self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
@@ -232,25 +243,27 @@ impl Bound {
     }
 }
 
-/// The loop-invariant operands of a guard, the test for several iterations at once.
-pub(crate) struct Guarded {
+/// The loop-invariant operands of a guard. A guard tests at once whether several exit tests hold.
+pub(crate) struct GuardOperands {
     /// The operand that the counter is compared with: `limit - reach`, or for `NE` `limit - offset`.
     adjusted_limit: Operand,
     /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
-    /// How far the value that the last of the joined iterations tests is from the counter at the start of the first one.
+    /// Difference between the value that the last of the joined iterations tests and the counter at the start of the first one.
     reach: i32,
 }
 
 /// Creates instructions and appends them to a list.
-pub(super) struct Emit<'a> {
+pub(super) struct InstEmitter<'a> {
+    /// The function that instructions are added to.
     pub(super) function: &'a mut Function,
     /// The instruction whose source location the new instructions get.
     pub(super) location: Inst,
+    /// The list that new instructions are appended to.
     pub(super) into: &'a mut Vec<Inst>,
 }
 
-impl Emit<'_> {
+impl InstEmitter<'_> {
     /// Appends an instruction with a new value as its first result and `ignored` as the other results. Returns the new value.
     pub(super) fn define(
         &mut self,
@@ -294,7 +307,7 @@ impl Emit<'_> {
 /// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
 fn counter_of(function: &Function, definitions: &Definitions, shape: &Shape, part: Part) -> Option<(Inst, i32)> {
     let (base, number) = base_and_constant(function, definitions, part);
-    let phi = definitions.of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
+    let phi = definitions.definition_of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 

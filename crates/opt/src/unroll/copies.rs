@@ -8,10 +8,12 @@ use smallvec::SmallVec;
 
 use super::shape::Shape;
 
-/// The correspondence between the values and blocks of a loop and those of one copy of it.
+/// Maps the values and blocks of a loop to the values and blocks of one copy of the loop.
 #[derive(Clone, Default)]
 pub(super) struct Mapping {
+    /// By value of the loop: the value that replaces it in the copy.
     values: FxHashMap<Value, Value>,
+    /// Pairs of a block of the loop and its copy.
     blocks: SmallVec<[(Block, Block); 4]>,
 }
 
@@ -41,6 +43,7 @@ impl Mapping {
         Operand { kind: self.kind(operand.kind), ..operand }
     }
 
+    /// Returns an operand kind with its value or block replaced by that of the copy.
     fn kind(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => OperandKind::Value(Part { value: self.value(part.value), ..part }),
@@ -50,8 +53,8 @@ impl Mapping {
     }
 }
 
-/// Copies all blocks of a loop. `start` gives the value of each phi of the header in this copy. The back edge of the copy goes to its own
-/// header, and its exit edge to the exit of the loop, until the caller changes them.
+/// Copies all blocks of a loop and returns the mapping from the loop to the copy. `start` gives the value of each phi of the header in this
+/// copy. The back edge of the copy goes to its own header, and its exit edge to the exit of the loop, until the caller changes them.
 pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Function, Inst) -> Value) -> Mapping {
     let mut mapping = Mapping::default();
     for &block in &shape.blocks {
@@ -84,7 +87,7 @@ pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Funct
     mapping
 }
 
-/// Copies one instruction with the values and blocks of `mapping`; the source location stays the same.
+/// Copies one instruction with the values and blocks of `mapping`, and returns the copy; the source location stays the same.
 pub(super) fn copy_inst(function: &mut Function, mapping: &Mapping, inst: Inst) -> Inst {
     let operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().map(|&operand| mapping.operand(operand)).collect();
     let data = function.insts[inst].clone();
@@ -155,8 +158,8 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
 }
 
 /// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside it gets a phi in the exit block of the loop,
-/// which the outside readers read instead. `owner` has the index of the loop of each block (`None` outside), and `exits` the exiting block
-/// and the exit block of each loop; the exit block has no other predecessor.
+/// and the instructions outside the loop read that phi instead. `owner` has the index of the loop of each block (`None` outside), and
+/// `exits` the exiting block and the exit block of each loop; the exit block has no other predecessor.
 pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
@@ -171,7 +174,7 @@ pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exit
         for inst in function.blocks[block].insts.clone() {
             let is_phi = function.insts[inst].is(Pseudo::Phi);
             for at in 0..=function.operands(inst).len() {
-                // The last index stands for the guard.
+                // The index after the last operand means the guard.
                 let operand = function.operands(inst).get(at).copied();
                 let kind = match operand {
                     Some(operand) => Some(operand.kind),

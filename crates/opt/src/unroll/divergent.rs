@@ -72,7 +72,8 @@ pub(super) fn unroll(
     let state = LoopState::after_paths_meet(function, shape, meeting, (entry, None), (latch, last));
     let counter = Operand::from(function.whole(state.next_start(bound.counter)));
     let mut tests = Vec::new();
-    // The threads that skipped the unrolled loop execute the first iteration in any case.
+    // The threads that skipped the unrolled loop execute the first remaining iteration in any case, because the exit test is at the end of
+    // the loop.
     let count = if is_straight { i64::from(factor) - 1 } else { 1 };
     let stops: Option<Vec<Operand>> = (0..count)
         .map(|number| bound.emit_exit_test(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
@@ -169,25 +170,27 @@ impl LoopState {
         state
     }
 
+    /// Returns the value of a header phi at the start of the next iteration.
     fn next_start(&self, phi: Inst) -> Value {
         let found = self.starts.iter().find(|pair| pair.0 == phi);
         found.unwrap_or_else(|| panic!("{phi:?} has no value for the next iteration")).1
     }
 
+    /// Returns the value that a value of the loop has after its last iteration.
     fn final_value(&self, value: Value) -> Value {
         let found = self.results.iter().find(|pair| pair.0 == value);
         found.unwrap_or_else(|| panic!("{value:?} has no value after the loop")).1
     }
 }
 
-/// Creates a block that branches to the exit of the loop.
+/// Creates a block that branches to the exit of the loop, and returns it.
 fn new_block(function: &mut Function, shape: &Shape) -> Block {
     let block = function.new_block();
     set_jump(function, block, shape.exit);
     block
 }
 
-/// Creates a phi of two sources, with the location of `model`, and returns its result.
+/// Creates a phi of two sources, with the source location of `model`, appends it to `into`, and returns its result.
 fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
     let class = function.results(model)[0].value().map_or(oriole_ir::Class::R, |value| function.values[value]);
     let value = function.new_value(class);

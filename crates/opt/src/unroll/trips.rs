@@ -57,8 +57,11 @@ type Content = Option<u32>;
 
 /// The simulation of one iteration of a loop.
 struct Simulation<'a> {
+    /// The function that is compiled.
     function: &'a Function,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
+    /// The loop.
     shape: &'a Shape,
     /// The words of the phis of the header in this iteration.
     phis: FxHashMap<Value, Words>,
@@ -73,7 +76,8 @@ impl Simulation<'_> {
         let mut seen: SmallVec<[Inst; MAX_SLICE]> = SmallVec::new();
         let mut work: SmallVec<[Value; 8]> = SmallVec::from_slice(&[condition.value]);
         while let Some(value) = work.pop() {
-            let Some(inst) = self.definitions.of(value).filter(|&inst| self.shape.contains(inst) && !seen.contains(&inst)) else {
+            let Some(inst) = self.definitions.definition_of(value).filter(|&inst| self.shape.contains(inst) && !seen.contains(&inst))
+            else {
                 continue;
             };
             if seen.len() == MAX_SLICE {
@@ -154,7 +158,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Computes the sum of three words and `carry` (result 0), or its carry out (result 1).
+    /// Returns the sum of three words and `carry` (for `result` 0), or its carry out (for `result` 1).
     fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> Content {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
@@ -174,7 +178,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Computes a `SHF`: one word of the shifted pair `high:low`.
+    /// Returns the result of a `SHF`: one word of the shifted pair `high:low`.
     fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> Content {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
@@ -208,7 +212,7 @@ impl Simulation<'_> {
     }
 }
 
-/// Compares two words as signed or unsigned integers.
+/// Returns the order of two words as signed or unsigned integers.
 fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
     if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) }
 }

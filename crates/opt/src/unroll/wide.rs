@@ -12,7 +12,7 @@
 use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::bound::{Emit, inverted, mirrored};
+use super::bound::{InstEmitter, inverted, mirrored};
 use super::shape::Shape;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::piece;
@@ -33,7 +33,9 @@ pub(super) struct WideBound {
     offset: i64,
     /// The relation to the limit for which the loop continues.
     relation: Symbol,
+    /// Whether the comparison with the limit is unsigned.
     is_unsigned: bool,
+    /// The loop-invariant operand that the counter is compared with.
     limit: Pair,
     /// The instructions that compare the lower and the upper halves.
     pub(super) compares: [Inst; 2],
@@ -41,9 +43,9 @@ pub(super) struct WideBound {
     repeats_last_test: bool,
 }
 
-/// The loop-invariant operands of a guard, the test for several iterations at once.
-pub(super) struct WideGuarded {
-    /// What the counter is compared with: the limit minus a constant.
+/// The loop-invariant operands of a guard. A guard tests at once whether several exit tests hold.
+pub(super) struct WideGuardOperands {
+    /// The operand that the counter is compared with: the limit minus a constant.
     adjusted_limit: Pair,
     /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
@@ -69,7 +71,7 @@ impl WideBound {
         let find = |tested: Pair, limit: Pair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
             let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
-            let phi = definitions.of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
+            let phi = definitions.definition_of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
             let next = shape.latch_source(function, phi)?.part()?;
             let (base, step) = base_and_constant(function, definitions, (piece(next, 0), piece(next, 1)))?;
             let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
@@ -83,6 +85,8 @@ impl WideBound {
             .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored(relation)))
     }
 
+    /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
+    /// iteration skips.
     fn is_supported(&self, tests_at_end: bool) -> bool {
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
@@ -98,19 +102,20 @@ impl WideBound {
         self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
-    /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.
-    pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuarded {
+    /// Prepares the guard, which tests whether the next `tests` exit tests hold, and returns its operands. Appends its loop-invariant
+    /// instructions to `into`.
+    pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
         let reach = self.reach(tests);
-        let mut emit = Emit { function, location: self.compares[1], into };
+        let mut emit = InstEmitter { function, location: self.compares[1], into };
         let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
         if self.relation == Symbol::NE {
-            return WideGuarded { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
+            return WideGuardOperands { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
         }
-        // `limit - reach` did not wrap around if it is on the right side of the limit.
+        // `limit - reach` did not wrap around if it is below the limit for a positive `reach`, and above it for a negative one.
         let adjusted_limit = add(&mut emit, limit, -reach);
         let side = if reach > 0 { Symbol::LT } else { Symbol::GT };
         let no_wrap = if reach == 0 { Operand::PT } else { compare(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT) };
-        WideGuarded { adjusted_limit, no_wrap }
+        WideGuardOperands { adjusted_limit, no_wrap }
     }
 
     /// Appends the guard: the test whether the next `tests` exit tests hold for a counter value. Returns its predicate. `is_first` means
@@ -118,14 +123,14 @@ impl WideBound {
     pub(super) fn guard(
         &self,
         function: &mut Function,
-        guarded: &WideGuarded,
+        guarded: &WideGuardOperands,
         counter: Part,
         tests: u32,
         is_first: bool,
         into: &mut Vec<Inst>,
     ) -> Operand {
         let last = self.reach(tests).wrapping_sub(self.offset).unsigned_abs() as u32;
-        let mut emit = Emit { function, location: self.compares[1], into };
+        let mut emit = InstEmitter { function, location: self.compares[1], into };
         let counter = (Operand::from(piece(counter, 0)), Operand::from(piece(counter, 1)));
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
@@ -151,7 +156,7 @@ fn is_invariant(function: &Function, definitions: &Definitions, shape: &Shape, h
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
         OperandKind::Value(part) => {
-            let is_outside = definitions.of(part.value).is_some_and(|inst| !shape.contains(inst));
+            let is_outside = definitions.definition_of(part.value).is_some_and(|inst| !shape.contains(inst));
             is_outside && part.count == 1 && function.values[part.value].file == RegFile::General
         }
         _ => false,
@@ -219,7 +224,7 @@ fn register_and_constant(function: &Function, definitions: &Definitions, summand
 }
 
 /// Emits the 64-bit addition `base + constant`. Returns `base` itself if the constant is 0.
-fn add(emit: &mut Emit<'_>, base: Pair, constant: i64) -> Pair {
+fn add(emit: &mut InstEmitter<'_>, base: Pair, constant: i64) -> Pair {
     if constant == 0 {
         return base;
     }
@@ -227,13 +232,14 @@ fn add(emit: &mut Emit<'_>, base: Pair, constant: i64) -> Pair {
     sum(emit, base, words)
 }
 
-/// Emits the 64-bit subtraction `from - subtrahend`: adds the negated lower half and, with its carry, the inverted upper half.
-fn subtract(emit: &mut Emit<'_>, from: Pair, subtrahend: Pair) -> Pair {
+/// Emits the 64-bit subtraction `from - subtrahend` and returns the difference: adds the negated lower half and, with its carry, the
+/// inverted upper half.
+fn subtract(emit: &mut InstEmitter<'_>, from: Pair, subtrahend: Pair) -> Pair {
     sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
-/// Emits a 64-bit addition.
-fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
+/// Emits a 64-bit addition and returns the sum.
+fn sum(emit: &mut InstEmitter<'_>, one: Pair, other: Pair) -> Pair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));
     let low = emit.define(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
@@ -243,7 +249,7 @@ fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
 }
 
 /// Emits a 64-bit comparison. Returns its predicate, ANDed with `and`.
-fn compare(emit: &mut Emit<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
+fn compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
     let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];
     let unsigned = [relation, Symbol::U32, Symbol::AND, Symbol::EX];

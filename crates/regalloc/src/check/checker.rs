@@ -15,6 +15,7 @@ pub(super) struct Checker<'a> {
     pub(super) old: &'a Function,
     /// The function after allocation. Instructions and blocks of the old function have the same numbers in it.
     pub(super) new: &'a Function,
+    /// The registers that the allocator was allowed to use.
     pub(super) env: &'a Environment,
     /// The instruction of the old function that defines each value, and the index of the value among its results.
     pub(super) definitions: FxHashMap<Value, (Inst, usize)>,

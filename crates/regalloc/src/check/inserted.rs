@@ -9,7 +9,9 @@ use crate::registers::Reg;
 
 /// The source of an inserted move: another location, or a constant.
 pub(super) enum MoveSource {
+    /// A register or spill slot.
     Location(Location),
+    /// A constant.
     Content(Content),
 }
 

@@ -107,8 +107,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Adds the demands at the start of `to`, `wanted`, to those at the end of `from`; demands for phis of `to` become demands for their
-    /// sources.
+    /// Adds the demands `wanted`, which hold at the start of `to`, to the demands at the end of `from`. Demands for phis of `to` become
+    /// demands for the sources of the phis.
     fn propagate_edge(
         &self,
         from: Block,

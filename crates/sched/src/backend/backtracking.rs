@@ -3,9 +3,9 @@
 //! Items are issued by the critical path. Where the best candidate stalls for more than `backtrack-stall` cycles, or exceeds the register
 //! budget, the last `backtrack-depth` decisions are taken back one after the other: at each of them the runner-up issues instead, and the
 //! list schedule continues up to the same number of items. The continuation replaces the old one if its *estimate* is lower: registers
-//! above the budget, then the largest critical path of the items that are left, counted from the cycle in which they can issue. So a
-//! greedy choice that hurts a few steps later is corrected. A decision is changed once at most, and a region takes at most `backtrack-tries` continuations; so the
-//! time is O(n log n + tries × depth × n_ready).
+//! above the budget, then the largest critical path of the items that are left, counted from the cycle in which they can issue. So a greedy
+//! choice that hurts a few steps later is corrected. A decision is changed once at most, and a region takes at most `backtrack-tries`
+//! continuations; so the time is O(n log n + tries × depth × n_ready).
 //!
 //! Registers and units are tracked by [`Resources`], whose [`Undo`] restores the state before an item.
 //!
@@ -20,13 +20,13 @@
 //! |---|---|---|---|
 //! | trigger | "excessive stalls or resource conflicts" | stall cycles, registers above the budget | the two that the clock shows |
 //! | alternatives | a different selection | the runner-up of each undone decision | the other candidates rank lower still |
-//! | judgement | not given | a lower bound of the remaining length | two partial orders with different items must be compared |
+//! | comparison | not given | a lower bound of the remaining length | two partial orders with different items must be compared |
 
 use oriole_isa::RegFile;
 
 use super::budget::SearchBudget;
 use super::clock::Clock;
-use super::engine::{Facts, Proposal, enter};
+use super::engine::{Proposal, RegionFigures, enter};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::settings::ScheduleMode;
@@ -35,25 +35,29 @@ use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 use crate::register_cost::{RegisterDescriptor, Tracking};
-use crate::resource::{RegisterOperand, ResourceSlot, Resources, Undo, Work};
+use crate::resource::{RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
 
 /// Number of candidates compared per step.
 const WINDOW: usize = 24;
-/// Maximum number of items in a region. A step is linear in the number of ready items, because each must be restored in its place.
+/// Maximum number of items in a region. A step is linear in the number of ready items, because undoing it must restore the exact order of
+/// the ready list.
 const LONGEST_REGION: usize = 512;
 
 /// The strategy `backtracking`.
 pub(super) struct Backtracking;
 
 impl Strategy for Backtracking {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "backtracking"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "list schedule that takes back its last decisions when they lead to a stall"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -67,20 +71,24 @@ impl Strategy for Backtracking {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns the maximum number of instructions in a region.
     fn longest_region(&self) -> usize {
         LONGEST_REGION
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
@@ -90,37 +98,40 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order of the list scheduler with its corrections.
+/// Returns the order of the list scheduler after all corrections.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> Proposal {
     let knobs = &region.settings.knobs;
-    let facts = Facts::new(region);
-    let mut trail = Trail::new(&facts, groups);
+    let facts = RegionFigures::new(region);
+    let mut order = UndoableOrder::new(&facts, groups);
     let mut tries = budget.start(knobs, knobs.backtrack_tries);
-    // Decisions before this step are final: each was changed once, or is too far back.
+    // Decisions before this step are final: each was changed once already, or is more than `backtrack-depth` steps back.
     let mut fixed = 0;
-    while trail.steps.len() < region.graph.items() {
-        let (best, runner_up) = trail.candidates();
+    while order.steps.len() < region.graph.items() {
+        let (best, runner_up) = order.candidates();
         let is_bad = best.stall > knobs.backtrack_stall || best.excess > 0;
-        if is_bad && tries > 0 && !trail.steps.is_empty() {
-            let from = trail.steps.len().saturating_sub(knobs.backtrack_depth).max(fixed);
-            trail.correct(from, &mut tries, budget);
-            fixed = trail.steps.len();
+        if is_bad && tries > 0 && !order.steps.is_empty() {
+            let from = order.steps.len().saturating_sub(knobs.backtrack_depth).max(fixed);
+            order.correct(from, &mut tries, budget);
+            fixed = order.steps.len();
             continue;
         }
-        trail.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+        order.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
     }
-    trail.into_proposal(region, groups)
+    order.into_proposal(region, groups)
 }
 
-/// A ready item with the figures of its comparison.
+/// A ready item with the figures that candidates are compared by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Candidate {
+    /// Node of the item in the dependency graph.
     node: u32,
-    /// Registers above the budget after it; 0 if it takes none.
+    /// Number of registers above the budget after the item issues; 0 if the item takes no register.
     excess: i32,
-    /// Registers that it frees where they are scarce; 0 otherwise.
+    /// Number of registers that the item frees, counted only while registers are scarce; 0 otherwise.
     freed: i32,
+    /// Number of cycles that the warp stalls if the item issues next.
     stall: u32,
+    /// Critical path from the issue of the item to the end of the region, in cycles.
     height: u32,
 }
 
@@ -131,7 +142,7 @@ impl Candidate {
     }
 }
 
-/// Returns the comparison that decided.
+/// Returns the criterion in which the best candidate differs from the runner-up.
 fn decision(best: &Candidate, other: Option<&Candidate>) -> Reason {
     let Some(other) = other else { return Reason::OnlyOne };
     if best.excess != other.excess {
@@ -147,59 +158,74 @@ fn decision(best: &Candidate, other: Option<&Candidate>) -> Reason {
     }
 }
 
-/// A decision with what is needed to take it back.
+/// A decision, with the state that is needed to undo it.
 struct Step<'a> {
+    /// Node of the item that issued.
     node: u32,
+    /// Node of the second-best candidate; `None` if there was only one.
     runner_up: Option<u32>,
+    /// The criterion that decided.
     reason: Reason,
     /// The clock before the item issued.
     clock: Clock<'a>,
-    /// Earliest cycles that the item changed, with their old values.
-    earliest: Vec<(u32, u32)>,
-    /// Index of the item in the ready list.
-    place: usize,
-    /// Length of the ready list without the item.
-    ready: usize,
+    /// Nodes whose earliest issue cycle the item changed, with the old cycle.
+    old_earliest: Vec<(u32, u32)>,
+    /// Index of the item in the ready list before it issued.
+    ready_index: usize,
+    /// Length of the ready list after the item was removed from it.
+    ready_len: usize,
+    /// Restores the registers and units to the state before the item.
     undo: Undo,
-    /// Register groups that became live or dead, with their old state.
-    changed: Vec<(u32, bool)>,
+    /// Register groups that became live or dead, with their old liveness.
+    changed_groups: Vec<(u32, bool)>,
 }
 
-/// A partial order that can be taken back item by item. Vectors are indexed by node or by register group.
-struct Trail<'a, 'g> {
-    facts: &'a Facts<'a>,
+/// A partial order whose last decisions can be undone one by one. Vectors are indexed by node or by register group.
+struct UndoableOrder<'a, 'g> {
+    /// Figures of the region.
+    facts: &'a RegionFigures<'a>,
+    /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
+    /// The decisions so far.
     steps: Vec<Step<'a>>,
+    /// State of the pipeline.
     clock: Clock<'a>,
+    /// By node: the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    left: Vec<u32>,
+    /// By node: number of predecessors that have not issued.
+    unissued_predecessors: Vec<u32>,
+    /// Nodes of the ready items.
     ready: Vec<u32>,
+    /// Tracks registers and units, with undo.
     resources: Resources,
+    /// The registers and units that the issued items occupy.
     slot: ResourceSlot,
-    /// For each register group: whether it is live, and the number of its readers that have not issued.
+    /// By register group: whether it is live.
     live: Vec<bool>,
+    /// By register group: number of its readers that have not issued.
     readers: Vec<u32>,
     /// For each register group, the number of its first general register in [`Resources`]. The last entry marks the end.
     first_registers: Vec<u32>,
-    /// Live general registers at the start of the region.
+    /// Number of live general registers at the start of the region.
     at_start: i32,
 }
 
-impl<'a, 'g> Trail<'a, 'g> {
-    fn new(facts: &'a Facts<'a>, groups: Option<&'g Groups>) -> Trail<'a, 'g> {
+impl<'a, 'g> UndoableOrder<'a, 'g> {
+    /// Creates the empty order of a region.
+    fn new(facts: &'a RegionFigures<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
         let graph = facts.region.graph;
         let mut first_registers = vec![0];
         for weight in groups.map_or_else(Vec::new, Groups::general_weights) {
             first_registers.push(first_registers.last().copied().unwrap_or(0) + weight);
         }
-        Trail {
+        UndoableOrder {
             first_registers,
             facts,
             groups,
             steps: Vec::with_capacity(graph.items()),
             clock: Clock::new(facts.region.costs),
             earliest: graph.start_cycles(),
-            left: graph.dependences().to_vec(),
+            unissued_predecessors: graph.dependences().to_vec(),
             ready: (0..graph.items() as u32).filter(|&node| graph.dependences()[node as usize] == 0).collect(),
             resources: Resources::new(Tracking::default()),
             slot: ResourceSlot::default(),
@@ -209,13 +235,14 @@ impl<'a, 'g> Trail<'a, 'g> {
         }
     }
 
-    /// Returns the general registers that are live now.
+    /// Returns the number of general registers that are live now.
     fn pressure(&self) -> i32 {
         self.at_start + self.slot.pressure()
     }
 
-    /// Returns the resource needs of an item at the current position: a register that it reads for the last time is a last use.
-    fn work(&self, node: u32) -> Work {
+    /// Returns the registers and the unit that an item takes if it issues next. A register that no later item reads is marked as a last
+    /// use.
+    fn work(&self, node: u32) -> ResourceNeeds {
         let item = self.facts.item(node);
         let costs = self.facts.region.costs;
         let mut operands = Vec::new();
@@ -235,9 +262,10 @@ impl<'a, 'g> Trail<'a, 'g> {
                 }
             }
         }
-        Work { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
+        ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
     }
 
+    /// Computes the figures of a ready item.
     fn candidate(&self, node: u32) -> Candidate {
         let settings = self.facts.region.settings;
         let free = self.clock.free.get(self.facts.unit(node)).copied().unwrap_or(0);
@@ -283,18 +311,18 @@ impl<'a, 'g> Trail<'a, 'g> {
         (best, second)
     }
 
-    /// Issues an item.
+    /// Issues an item, and records the state that is needed to undo that.
     fn issue(&mut self, node: u32, reason: Reason, runner_up: Option<u32>) {
         let work = self.work(node);
         let clock = self.clock.clone();
         let undo = self.resources.schedule(&work, &mut self.slot);
-        let mut changed = Vec::new();
+        let mut changed_groups = Vec::new();
         if let Some(groups) = self.groups {
             let live = &mut self.live;
             let mut set = |group: u32, value: bool| {
                 let old = std::mem::replace(&mut live[group as usize], value);
                 if old != value {
-                    changed.push((group, old));
+                    changed_groups.push((group, old));
                 }
             };
             for &group in groups.reads(node) {
@@ -309,24 +337,34 @@ impl<'a, 'g> Trail<'a, 'g> {
                 }
             }
         }
-        let place = self.ready.iter().position(|&ready| ready == node).unwrap_or(0);
-        self.ready.swap_remove(place);
+        let ready_index = self.ready.iter().position(|&ready| ready == node).unwrap_or(0);
+        self.ready.swap_remove(ready_index);
         let item = self.facts.item(node);
         let at = self.clock.issue(item.class, item.opcode.is_none(), self.earliest[node as usize]);
-        let mut step = Step { node, runner_up, reason, clock, earliest: Vec::new(), place, ready: self.ready.len(), undo, changed };
-        self.release(node, at, &mut step.earliest);
+        let mut step = Step {
+            node,
+            runner_up,
+            reason,
+            clock,
+            old_earliest: Vec::new(),
+            ready_index,
+            ready_len: self.ready.len(),
+            undo,
+            changed_groups,
+        };
+        self.release(node, at, &mut step.old_earliest);
         self.steps.push(step);
     }
 
-    /// Propagates the issue of a node to its successors, and notes the old values.
+    /// Propagates the issue of a node in cycle `at` to its successors. Appends their old earliest cycles to `changed`.
     fn release(&mut self, node: u32, at: u32, changed: &mut Vec<(u32, u32)>) {
         let graph: &'a Graph = self.facts.region.graph;
         for edge in graph.successors(node) {
             let to = edge.node as usize;
             changed.push((edge.node, self.earliest[to]));
             self.earliest[to] = self.earliest[to].max(at + u32::from(edge.latency));
-            self.left[to] -= 1;
-            if self.left[to] == 0 {
+            self.unissued_predecessors[to] -= 1;
+            if self.unissued_predecessors[to] == 0 {
                 if to < graph.items() {
                     self.ready.push(edge.node);
                 } else {
@@ -336,21 +374,21 @@ impl<'a, 'g> Trail<'a, 'g> {
         }
     }
 
-    /// Takes back the last item.
+    /// Undoes the last decision. Returns the item, its runner-up and the reason; `None` if no decision is left.
     fn take_back(&mut self) -> Option<(u32, Option<u32>, Reason)> {
         let step = self.steps.pop()?;
-        self.ready.truncate(step.ready);
-        // The inverse of `swap_remove`: the item at `place` returns to the end.
+        self.ready.truncate(step.ready_len);
+        // This inverts `swap_remove`: the item returns to index `ready_index`, and the item there returns to the end.
         self.ready.push(step.node);
         let last = self.ready.len() - 1;
-        self.ready.swap(step.place, last);
-        for &(node, earliest) in step.earliest.iter().rev() {
+        self.ready.swap(step.ready_index, last);
+        for &(node, earliest) in step.old_earliest.iter().rev() {
             self.earliest[node as usize] = earliest;
-            self.left[node as usize] += 1;
+            self.unissued_predecessors[node as usize] += 1;
         }
         self.clock = step.clock;
         self.resources.undo(step.undo, &mut self.slot);
-        for &(group, old) in step.changed.iter().rev() {
+        for &(group, old) in step.changed_groups.iter().rev() {
             self.live[group as usize] = old;
         }
         if let Some(groups) = self.groups {
@@ -359,7 +397,8 @@ impl<'a, 'g> Trail<'a, 'g> {
         Some((step.node, step.runner_up, step.reason))
     }
 
-    /// Returns an estimate of the partial order: registers above the budget, and a lower bound of its length in cycles.
+    /// Returns an estimate of the partial order: number of registers above the budget, and a lower bound of the length of all completions
+    /// in cycles.
     fn estimate(&self) -> (i32, u32) {
         let path = |&node: &u32| {
             let free = self.clock.free.get(self.facts.unit(node)).copied().unwrap_or(0);
@@ -371,9 +410,10 @@ impl<'a, 'g> Trail<'a, 'g> {
         (if self.groups.is_some() { (self.pressure() - budget).max(0) } else { 0 }, length.max(self.clock.cycle + left))
     }
 
-    /// Issues the best candidate, then tries other decisions from step `from` on, the latest first. Keeps the first that is better.
+    /// Issues the best candidate. Then undoes decisions one by one, back to step `from`, and tries the runner-up of each. Keeps the first
+    /// continuation with a lower estimate.
     fn correct(&mut self, from: usize, tries: &mut usize, budget: &mut SearchBudget) {
-        // The greedy step shows what the stall costs.
+        // The estimate after the greedy step includes the cost of the stall.
         let (best, runner_up) = self.candidates();
         self.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
         let goal = self.steps.len();
@@ -400,12 +440,13 @@ impl<'a, 'g> Trail<'a, 'g> {
                 self.take_back();
             }
         }
-        // Nothing was better: the old decisions return.
+        // No continuation was better: the old decisions are issued again.
         while let Some((node, runner_up, reason)) = tail.pop() {
             self.issue(node, reason, runner_up);
         }
     }
 
+    /// Converts the decisions to an order with its length, registers and reasons.
     fn into_proposal(self, region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
         let order = self.steps.iter().map(|step| step.node).collect();
         let mut proposal = Proposal::new(region, groups, order, Reason::OnlyOne);
@@ -425,7 +466,7 @@ mod tests {
     use super::super::settings::{AllocationStage, Budget};
     use super::*;
 
-    /// Two reciprocals share a unit that takes one every 8 cycles; the one that is ready second has the longer chain after it.
+    /// Test code: two reciprocals share a unit that takes one every 8 cycles; the one that is ready second has the longer chain after it.
     const LINES: [&str; 8] = [
         "FADD R10, R0, R1",
         "MUFU.RCP R20, R0",
@@ -451,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tries_it_is_the_list_schedule() {
+    fn without_tries_the_order_is_that_of_the_list_scheduler() {
         let mut bench = Bench::new(&LINES);
         bench.settings.stage = AllocationStage::Post;
         bench.settings.knobs = Knobs { backtrack_tries: 0, ..Knobs::default() };
@@ -460,13 +501,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_stays_as_it_is() {
+    fn a_dependence_chain_keeps_its_order() {
         let lines = ["MUFU.RCP R10, R0", "MUFU.RCP R11, R10", "MUFU.RCP R12, R11"];
         let (schedule, _) = Bench::new(&lines).run(&Backtracking, &[0], &[12]);
         assert_eq!(schedule.order, [0, 1, 2]);
     }
 
-    /// Taking back restores everything: the ready list, the clock, registers and units.
+    /// Undoing a decision restores the ready list, the clock, the registers and the units.
     #[test]
     fn taking_back_restores_the_state() {
         let mut bench = Bench::new(&LINES);
@@ -475,22 +516,22 @@ mod tests {
         let mut tracker = PressureTracker::new(bench.code.groups().len());
         tracker.enter_block(&bench.code, 0..8, crate::pressure::BlockLiveness { live_in: &[], live_out: &[] });
         let groups = enter(&region, &mut tracker);
-        let facts = Facts::new(&region);
-        let mut trail = Trail::new(&facts, groups.as_ref());
-        let state = |trail: &Trail<'_, '_>| {
-            let figures = (trail.clock.cycle, trail.clock.free, trail.slot, trail.live.clone(), trail.readers.clone());
-            (trail.ready.clone(), trail.earliest.clone(), trail.left.clone(), figures)
+        let facts = RegionFigures::new(&region);
+        let mut order = UndoableOrder::new(&facts, groups.as_ref());
+        let state = |order: &UndoableOrder<'_, '_>| {
+            let figures = (order.clock.cycle, order.clock.free, order.slot, order.live.clone(), order.readers.clone());
+            (order.ready.clone(), order.earliest.clone(), order.unissued_predecessors.clone(), figures)
         };
         let mut states = Vec::new();
         for _ in 0..LINES.len() {
-            states.push(state(&trail));
-            let (best, _) = trail.candidates();
-            trail.issue(best.node, Reason::OnlyOne, None);
+            states.push(state(&order));
+            let (best, _) = order.candidates();
+            order.issue(best.node, Reason::OnlyOne, None);
         }
-        assert!(trail.ready.is_empty());
+        assert!(order.ready.is_empty());
         while let Some(before) = states.pop() {
-            trail.take_back();
-            assert_eq!(state(&trail), before);
+            order.take_back();
+            assert_eq!(state(&order), before);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Limits of the strategies that search: a number of steps, and optionally a time.
+//! Limits the searches of a function: to a number of steps, and optionally to a time.
 //!
 //! Without `--sched-budget` only steps are counted, so the same input gives the same bytes. With it, the searches of a function also end
 //! when the time is over, and the result depends on the speed of the machine.
@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::knobs::Knobs;
 
-/// Number of steps between two looks at the clock.
+/// Number of steps between two readings of the system clock.
 const STEPS_PER_LOOK: u32 = 64;
 
-/// What is left of the budget of a function.
+/// The number of steps and the time that the searches of a function may still take.
 #[derive(Default)]
 pub(super) struct SearchBudget {
     /// The time at which all searches end; `None` if there is no limit, or no search has started yet.
     deadline: Option<Instant>,
-    /// Steps that all searches of the function have taken.
+    /// Number of steps that all searches of the function have taken so far.
     taken: usize,
+    /// Whether the deadline has passed.
     is_over: bool,
 }
 
@@ -31,7 +32,7 @@ impl SearchBudget {
         if self.is_over { 0 } else { of_region.min(knobs.search_steps.saturating_sub(self.taken)) }
     }
 
-    /// Counts a step. Returns whether the time is over.
+    /// Counts a step. Returns whether the deadline has passed.
     pub(super) fn step(&mut self) -> bool {
         self.taken += 1;
         if self.deadline.is_some() && (self.taken as u32).is_multiple_of(STEPS_PER_LOOK) {
@@ -40,6 +41,7 @@ impl SearchBudget {
         self.is_over
     }
 
+    /// Reads the system clock and updates `is_over`.
     fn look(&mut self) {
         self.is_over |= self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
     }
@@ -61,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_ends_the_search_at_once() {
+    fn a_time_limit_of_zero_ends_the_search_at_once() {
         let knobs = Knobs { search_milliseconds: Some(0), ..Knobs::default() };
         assert_eq!(SearchBudget::default().start(&knobs, 100), 0);
     }

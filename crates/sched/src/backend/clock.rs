@@ -38,7 +38,7 @@ pub struct Length {
 impl Length {
     /// Returns whether this length is better than `other`. Code after the region may wait for the issue slots or for the results, so both
     /// numbers have the same weight.
-    pub fn is_shorter_than(self, other: Length) -> bool {
+    pub(crate) fn is_shorter_than(self, other: Length) -> bool {
         self.issued + self.done < other.issued + other.done
     }
 
@@ -52,6 +52,7 @@ impl Length {
 /// State of the pipeline while an order is issued.
 #[derive(Clone)]
 pub(super) struct Clock<'a> {
+    /// Unit of each instruction class, and its cycles on the unit.
     pub costs: &'a Costs,
     /// First cycle in which the next instruction can issue.
     pub cycle: u32,
@@ -62,6 +63,7 @@ pub(super) struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
+    /// Returns the state at the start of a region: cycle 0, all units free.
     pub(super) fn new(costs: &'a Costs) -> Clock<'a> {
         Clock { costs, cycle: 0, free: [0; UNITS], in_flight: BinaryHeap::new() }
     }

@@ -19,7 +19,7 @@ use super::backtracking;
 use super::budget::SearchBudget;
 use super::clock::lower_bound;
 use super::critical_path::ByCriticalPath;
-use super::engine::{Facts, Proposal, cycles_with_ports, enter, run};
+use super::engine::{Proposal, RegionFigures, cycles_with_ports, enter, run};
 use super::latency::ByMemoryPath;
 use super::loop_aware::{self, steady_state};
 use super::permutation;
@@ -33,21 +33,24 @@ use super::tree;
 use super::weighted;
 use crate::pressure::PressureTracker;
 
-/// Largest region that every strategy is tried on. On larger ones only the linear ones are.
+/// Largest number of items of a region on which every strategy is tried. On larger regions only strategies that take linear time are tried.
 const SMALL_REGION: usize = 512;
 
 /// The strategy `combined`.
 pub(super) struct Combined;
 
 impl Strategy for Combined {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "combined"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "the best of several strategies for each region"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -83,20 +86,24 @@ impl Strategy for Combined {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns true: the strategy uses the dependences on the previous iteration.
     fn uses_loop_edges(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
     let groups = groups.as_ref();
@@ -110,7 +117,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if is_at_bound {
         return source.into_schedule(region, tracker, Search::Optimal);
     }
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let items = region.graph.items();
     let mut proposals = vec![
         source,
@@ -137,7 +144,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         proposals.push(proposal);
     }
     let rate = |proposal: &Proposal| {
-        // The body of a loop is rated by its iterations, everything else by one pass.
+        // Orders of a loop body are compared by the cycles of an iteration in the steady state, other orders by the length of one pass.
         let cycles = if region.carried.is_empty() {
             cycles_with_ports(region, &proposal.order)
         } else {
@@ -155,7 +162,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         }
     }
     let Some((_, best)) = best else { unreachable!("the source order is always proposed") };
-    // The proof is about the shared clock alone; ports or iterations may have decided for another order.
+    // The proof of optimality is about the shared clock alone. Another order may have won because of register banks or the cycles per
+    // iteration.
     let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));
     let search = if is_optimal { Search::Optimal } else { Search::None };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, search) }
@@ -170,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_strategy_that_is_tried_is_shorter() {
+    fn combined_is_at_most_as_long_as_each_strategy() {
         let lines = [
             "FADD R10, R0, R1",
             "MUFU.RCP R20, R0",
@@ -189,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_at_its_bound_stays() {
+    fn an_order_at_its_lower_bound_is_kept() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"];
         let (schedule, _) = Bench::new(&lines).run(&Combined, &[0, 1], &[12]);
         assert_eq!(schedule.order, [0, 1, 2]);

@@ -12,18 +12,19 @@
 //! | result | priority weights for other strategies | an order | the engine needs no separate weight pass |
 //! | path | from the graph's root | to the end of the region, with the results that leave it | what remains decides |
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, engine_reasons, schedule_by};
+use super::engine::{CRITERIA, Candidate, Priority, RegionFigures, engine_reasons, schedule_by};
 use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 
-/// The priority: stall cycles, critical path, items that become ready.
+/// The priority function: fewer stall cycles, then the longer critical path, then more items that become ready.
 pub(super) struct ByCriticalPath;
 
 impl Priority for ByCriticalPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::Opens];
 
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
-        [-i64::from(candidate.stall), candidate.height.into(), candidate.opens.into(), 0, 0]
+    /// Returns the value of each criterion for a candidate; higher values win.
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        [-i64::from(candidate.stall), candidate.height.into(), candidate.newly_ready.into(), 0, 0]
     }
 }
 
@@ -31,22 +32,27 @@ impl Priority for ByCriticalPath {
 pub(super) struct CriticalPath;
 
 impl Strategy for CriticalPath {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "critical-path"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "list schedule by the longest path to the end of the region"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, DependencyCycle, Opens]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(|region, tracker| schedule_by(region, tracker, &mut ByCriticalPath))
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }
@@ -62,14 +68,14 @@ mod tests {
         let lines = ["FADD R20, R0, R1", "FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1", "FADD R21, R0, R1"];
         let bench = Bench::new(&lines);
         let (schedule, _) = bench.run(&CriticalPath, &[0, 1], &[12, 20, 21]);
-        // The chain R10, R11, R12 has a latency of 4 each; the two other sums fill its waits.
+        // The chain through R10, R11 and R12 has a latency of 4 cycles per sum; the two other sums fill its waits.
         assert_eq!(schedule.order, [1, 0, 4, 2, 3]);
         assert_eq!(schedule.picks[0].reason, Reason::DependencyCycle);
         assert!(schedule.length.is_shorter_than(bench.before()));
     }
 
     #[test]
-    fn a_chain_stays_as_it_is() {
+    fn a_dependence_chain_keeps_its_order() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"];
         let (schedule, _) = Bench::new(&lines).run(&CriticalPath, &[0, 1], &[12]);
         assert_eq!(schedule.order, [0, 1, 2]);

@@ -20,24 +20,25 @@
 //! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
 //! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, Proposal, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority: stalls beyond the limit, the chain, the critical path.
+/// The priority function: stall cycles beyond the limit, then the chain of the last item, then the critical path.
 struct ByChain {
-    /// Stall cycles that a chain may take at each step.
+    /// Maximum number of stall cycles between two items of a chain; a longer stall leaves the chain.
     tolerated: u32,
 }
 
 impl Priority for ByChain {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
 
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    /// Returns the value of each criterion for a candidate; higher values win.
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let stall = candidate.stall.saturating_sub(self.tolerated);
-        [-i64::from(stall), candidate.fed_at.into(), candidate.height.into(), 0, 0]
+        [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
     }
 }
 
@@ -45,30 +46,36 @@ impl Priority for ByChain {
 pub(super) struct DepthFirst;
 
 impl Strategy for DepthFirst {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "depth-first"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "follows each dependency chain to its end: few live values, more stalls"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, Chain, DependencyCycle, SourceOrder]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let proposal = run(&facts, groups.as_ref(), &mut ByChain { tolerated: region.settings.knobs.depth_stall });
     keep_fewer_registers(region, proposal, Proposal::source(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
         region,
@@ -102,12 +109,13 @@ mod tests {
         let (schedule, peak) = bench.run(&DepthFirst, &[0, 1, 2], &[]);
         assert_eq!(schedule.order, [0, 3, 6, 1, 4, 7, 2, 5, 8]);
         assert_eq!(schedule.picks[1].reason, Reason::Chain);
-        // R0, R1, R2 and one value of the chain; the original order has three values of the chains, R1 and R2.
+        // Four registers are live: R0, R1, R2 and one value of the chain. The original order also has three values of the chains live,
+        // beside R1 and R2.
         assert_eq!(peak, 4);
     }
 
     #[test]
-    fn a_load_in_the_chain_is_left() {
+    fn a_chain_is_left_at_a_load() {
         let lines = ["LDG.E R10, desc[UR4][R2.64]", "FADD R11, R10, R0", "FADD R20, R0, R1", "FADD R21, R20, R1"];
         let (schedule, _) = Bench::new(&lines).run(&DepthFirst, &[0, 1, 2, 3], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 3, 1], "the sums issue while the load is in flight");

@@ -1,4 +1,4 @@
-//! The list scheduler that the strategies with a priority function of their own share.
+//! The list scheduler that is shared by all strategies which only differ in a priority function.
 //!
 //! Input: a region and a [`Priority`]. Output: a [`Proposal`]: an order with its length, its registers and the reason of each decision.
 //!
@@ -36,27 +36,29 @@ use crate::pressure::{Counts, PressureTracker};
 
 /// Maximum number of criteria of a strategy.
 pub(super) const CRITERIA: usize = 5;
-/// Number of candidates taken by rank, by original order and by time.
+/// Number of candidates to compare per step: by highest rank, by original order, and by earliest arrival of their operands.
 const WINDOW: (usize, usize, usize) = (14, 8, 8);
-/// Number of successors that are looked at to count how many become ready, so that a step takes the same time for every candidate.
-const MOST_OPENED: usize = 16;
-/// Latency in cycles from which on an item is worth starting early.
+/// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
+const MAX_EXAMINED_SUCCESSORS: usize = 16;
+/// Minimum latency, in cycles, of an item that is worth starting early.
 pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
 
-/// Figures of a region that do not depend on the order. Vectors are indexed by node.
-pub(super) struct Facts<'a> {
+/// Figures of a region that do not depend on the order of its items. Vectors are indexed by node.
+pub(super) struct RegionFigures<'a> {
+    /// The region.
     pub region: Region<'a>,
     /// Critical path from the issue of each node to the end of the region, in cycles.
     pub heights: Vec<u32>,
-    /// Whether some successor of the item waits for its scoreboard.
+    /// By item: whether some successor waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
-impl<'a> Facts<'a> {
-    pub(super) fn new(region: &Region<'a>) -> Facts<'a> {
+impl<'a> RegionFigures<'a> {
+    /// Computes critical paths and scoreboard use of a region.
+    pub(super) fn new(region: &Region<'a>) -> RegionFigures<'a> {
         let graph = region.graph;
         let nodes = 0..graph.items() as u32;
-        Facts {
+        RegionFigures {
             region: *region,
             heights: graph.heights(),
             sets_scoreboard: nodes.map(|node| graph.successors(node).iter().any(|edge| edge.scoreboard)).collect(),
@@ -78,18 +80,19 @@ impl<'a> Facts<'a> {
 /// A ready item with the figures that criteria may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
+    /// Node of the item in the dependency graph.
     pub node: u32,
     /// Cycles that the warp stalls if the item issues next.
     pub stall: u32,
     /// Critical path from its issue to the end of the region, in cycles.
     pub height: u32,
     /// Number of successors that become ready when the item issues. Only the first few successors are examined, which bounds the time.
-    pub opens: u32,
+    pub newly_ready: u32,
     /// Change of the number of live registers of each class; zeros after register allocation.
     pub change: Counts,
-    /// Number of the step at which its latest predecessor issued, from 1; 0 without predecessors.
-    pub fed_at: u32,
-    /// Whether its readers wait for a scoreboard.
+    /// Step at which its latest predecessor issued, counted from 1; 0 without predecessors.
+    pub last_predecessor_step: u32,
+    /// Whether some reader of its results waits for a scoreboard.
     pub sets_scoreboard: bool,
     /// Whether it waits for the scoreboard of an earlier item.
     pub awaits_scoreboard: bool,
@@ -99,21 +102,21 @@ pub(super) struct Candidate {
     pub step: u32,
 }
 
-/// A priority function.
+/// A priority function of the list scheduler.
 pub(super) trait Priority {
     /// The reason that a trace gives for each criterion of [`Priority::measure`], in the same order.
     const CRITERIA: &'static [Reason];
 
     /// Returns the rank by which available items are put forward for comparison: the highest first.
-    fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
+    fn rank(&self, facts: &RegionFigures<'_>, node: u32) -> i64 {
         facts.heights[node as usize].into()
     }
 
     /// Returns the value of each criterion. The first criterion in which two candidates differ decides; the higher value wins.
-    fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA];
+    fn measure(&self, facts: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA];
 
-    /// Notes that a candidate has issued.
-    fn issued(&mut self, _facts: &Facts<'_>, _candidate: &Candidate) {}
+    /// Called when a candidate has issued, so that the priority can depend on earlier decisions.
+    fn issued(&mut self, _facts: &RegionFigures<'_>, _candidate: &Candidate) {}
 }
 
 /// An order of a region with its figures.
@@ -123,7 +126,7 @@ pub(super) struct Proposal {
     pub order: Vec<u32>,
     /// Trace, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
-    /// Length on the shared clock.
+    /// Length of the order by the cost model of issue ([`super::clock`]), in cycles.
     pub length: Length,
     /// Maximum number of live registers of each class; zeros after register allocation.
     pub peak: Counts,
@@ -135,7 +138,7 @@ impl Proposal {
         Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
     }
 
-    /// Measures an order. Every decision of its trace has the same reason.
+    /// Measures the length and the registers of an order. Every decision of its trace has the same reason.
     pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
@@ -153,8 +156,8 @@ impl Proposal {
         excess(&self.peak, region)
     }
 
-    /// Returns the figures by which two orders are compared, lower is better: registers above the budget first; then cycles, then
-    /// registers, and in `reduce-reg` the other way round.
+    /// Returns the figures by which two orders are compared; lower is better. The first is the number of registers above the budget. The
+    /// others are cycles and registers, in this sequence; in mode `reduce-reg` registers come before cycles.
     pub(super) fn cost(&self, region: &Region<'_>) -> (i32, u32, u32) {
         let cycles = self.length.issued + self.length.done;
         let registers = self.peak[0].max(0) as u32;
@@ -224,7 +227,8 @@ pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     order.iter().map(issue).collect()
 }
 
-/// Returns the cycles until the end of the region and until its results, added up. After register allocation, bank conflicts count too.
+/// Returns the sum of the cycles until the last item of the region has issued and the cycles until its results are available. After
+/// register allocation the cycles include bank conflicts.
 pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
     let Region { code, graph, costs, settings, .. } = *region;
     let tails = ports::tails(code, graph);
@@ -234,34 +238,42 @@ pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
     found.exit + found.length.done
 }
 
-/// State of the engine. Vectors are indexed by node.
+/// State of the list scheduler. Vectors are indexed by node.
 struct Engine<'a, 'g> {
-    facts: &'a Facts<'a>,
+    /// Figures of the region.
+    facts: &'a RegionFigures<'a>,
+    /// The live registers after the issued items; `None` after register allocation.
     live: Option<Live<'g>>,
+    /// State of the pipeline.
     clock: Clock<'a>,
+    /// By node: the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    left: Vec<u32>,
-    fed_at: Vec<u32>,
+    /// By node: number of predecessors that have not issued.
+    unissued_predecessors: Vec<u32>,
+    /// By node: the step at which its latest predecessor issued, counted from 1; 0 if none has issued.
+    last_predecessor_step: Vec<u32>,
+    /// By node: whether it waits for the scoreboard of an issued item.
     awaits_scoreboard: Vec<bool>,
-    /// Items whose operands are available, by rank.
+    /// Ready items whose operands are available: rank, descending, and node.
     available: BTreeSet<(Reverse<i64>, u32)>,
     /// All ready items, in the original order.
     by_position: BTreeSet<u32>,
-    /// Items whose operands are not available yet, by time.
+    /// Ready items whose operands are not available yet: cycle of arrival, and node.
     waiting: BTreeSet<(u32, u32)>,
+    /// Number of the current step, counted from 1.
     step: u32,
 }
 
-/// Schedules a region by a priority function.
-pub(super) fn run(facts: &Facts<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
+/// Schedules a region by a priority function, and returns the order with its figures.
+pub(super) fn run(facts: &RegionFigures<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
     let graph = facts.region.graph;
     let mut engine = Engine {
         facts,
         live: groups.map(|groups| Live::new(groups, Direction::Forward)),
         clock: Clock::new(facts.region.costs),
         earliest: graph.start_cycles(),
-        left: graph.dependences().to_vec(),
-        fed_at: vec![0; graph.nodes()],
+        unissued_predecessors: graph.dependences().to_vec(),
+        last_predecessor_step: vec![0; graph.nodes()],
         awaits_scoreboard: vec![false; graph.nodes()],
         available: BTreeSet::new(),
         by_position: BTreeSet::new(),
@@ -287,6 +299,7 @@ pub(super) fn run(facts: &Facts<'_>, groups: Option<&Groups>, priority: &mut imp
 }
 
 impl Engine<'_, '_> {
+    /// Adds a node to the ready items.
     fn insert(&mut self, node: u32, priority: &impl Priority) {
         self.by_position.insert(node);
         let earliest = self.earliest[node as usize];
@@ -317,15 +330,18 @@ impl Engine<'_, '_> {
         let settings = self.facts.region.settings;
         let live = self.live.as_ref().map_or([0; 4], Live::now);
         let saves = self.live.is_some() && (settings.mode == ScheduleMode::ReduceReg || live[0] > settings.budget.scarce_above);
-        let mut best: Option<(Candidate, Values)> = None;
-        let mut second: Option<(Candidate, Values)> = None;
+        let mut best: Option<(Candidate, CriterionValues)> = None;
+        let mut second: Option<(Candidate, CriterionValues)> = None;
         for node in window {
             let candidate = self.candidate(node);
             let over = |class: usize| live[class] + candidate.change[class] - settings.budget.registers[class];
             let taken = (0..candidate.change.len()).filter(|&class| candidate.change[class] > 0);
             let excess = taken.map(over).max().unwrap_or(0).max(0);
             let freed = if saves { -candidate.change[0] } else { 0 };
-            let values = Values { room: [(-excess).into(), freed.into()], own: priority.measure(self.facts, &candidate) };
+            let values = CriterionValues {
+                register_values: [(-excess).into(), freed.into()],
+                strategy_values: priority.measure(self.facts, &candidate),
+            };
             if best.as_ref().is_none_or(|(_, best)| values.cmp(best).is_gt()) {
                 second = best.replace((candidate, values));
             } else if settings.trace && second.as_ref().is_none_or(|(_, second)| values.cmp(second).is_gt()) {
@@ -337,6 +353,7 @@ impl Engine<'_, '_> {
         (best, runner_up)
     }
 
+    /// Computes the figures of a ready item.
     fn candidate(&self, node: u32) -> Candidate {
         let (facts, index) = (self.facts, node as usize);
         let graph = facts.region.graph;
@@ -346,9 +363,14 @@ impl Engine<'_, '_> {
             node,
             stall: self.earliest[index].max(free).saturating_sub(self.clock.cycle),
             height: facts.heights[index],
-            opens: graph.successors(node).iter().take(MOST_OPENED).filter(|edge| self.left[edge.node as usize] == 1).count() as u32,
+            newly_ready: graph
+                .successors(node)
+                .iter()
+                .take(MAX_EXAMINED_SUCCESSORS)
+                .filter(|edge| self.unissued_predecessors[edge.node as usize] == 1)
+                .count() as u32,
             change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
-            fed_at: self.fed_at[index],
+            last_predecessor_step: self.last_predecessor_step[index],
             sets_scoreboard: facts.sets_scoreboard[index],
             awaits_scoreboard: self.awaits_scoreboard[index],
             scoreboards_in_use: self.clock.scoreboards_in_use(),
@@ -372,7 +394,7 @@ impl Engine<'_, '_> {
         }
         let mut until = None;
         for edge in graph.successors(node) {
-            self.fed_at[edge.node as usize] = self.step;
+            self.last_predecessor_step[edge.node as usize] = self.step;
             if edge.scoreboard {
                 self.awaits_scoreboard[edge.node as usize] = true;
                 until = until.max(Some(at + u32::from(edge.latency)));
@@ -383,38 +405,42 @@ impl Engine<'_, '_> {
         }
         self.step += 1;
         let mut released = Vec::new();
-        release(graph, node, at, &mut self.earliest, &mut self.left, &mut |node| released.push(node));
+        release(graph, node, at, &mut self.earliest, &mut self.unissued_predecessors, &mut |node| released.push(node));
         released.into_iter().for_each(|node| self.insert(node, priority));
         at
     }
 }
 
+/// Returns the reasons for the criteria of a priority function.
 fn priority_reasons<P: Priority>(_: &P) -> &'static [Reason] {
     P::CRITERIA
 }
 
-/// The values of all criteria of a candidate; the higher wins.
-struct Values {
-    /// Registers: above the budget, and freed.
-    room: [i64; 2],
-    own: [i64; CRITERIA],
+/// The values of all criteria of a candidate. The candidate with the lexicographically greatest values wins.
+struct CriterionValues {
+    /// The register criteria, which come first: negated number of registers above the budget, and number of registers freed while they are
+    /// scarce.
+    register_values: [i64; 2],
+    /// The criteria of the strategy ([`Priority::measure`]).
+    strategy_values: [i64; CRITERIA],
 }
 
-impl Values {
-    fn cmp(&self, other: &Values) -> Ordering {
-        self.room.cmp(&other.room).then(self.own.cmp(&other.own))
+impl CriterionValues {
+    /// Compares the values lexicographically, register criteria first.
+    fn cmp(&self, other: &CriterionValues) -> Ordering {
+        self.register_values.cmp(&other.register_values).then(self.strategy_values.cmp(&other.strategy_values))
     }
 
-    /// Returns the criterion that decided against `less`.
-    fn reason(&self, less: &Values, own: &[Reason]) -> Reason {
-        const ROOM: [Reason; 2] = [Reason::PressureOverflow, Reason::Registers];
-        let room = ROOM.iter().zip(self.room.iter().zip(less.room));
-        let own = own.iter().zip(self.own.iter().zip(less.own));
-        room.chain(own).find(|(_, (value, less))| *value != less).map_or(Reason::Position, |(reason, _)| *reason)
+    /// Returns the first criterion in which this candidate beats the candidate with the values `less`.
+    fn reason(&self, less: &CriterionValues, strategy_reasons: &[Reason]) -> Reason {
+        const REGISTER_REASONS: [Reason; 2] = [Reason::PressureOverflow, Reason::Registers];
+        let register_terms = REGISTER_REASONS.iter().zip(self.register_values.iter().zip(less.register_values));
+        let strategy_terms = strategy_reasons.iter().zip(self.strategy_values.iter().zip(less.strategy_values));
+        register_terms.chain(strategy_terms).find(|(_, (value, less))| *value != less).map_or(Reason::Position, |(reason, _)| *reason)
     }
 }
 
-/// Adds the reasons that every strategy of the engine may give to those of its criteria.
+/// Lists the reasons of a strategy: the given ones, and those that every strategy of this list scheduler may give.
 macro_rules! engine_reasons {
     ($($own:ident),* $(,)?) => {
         &[Reason::OnlyOne, Reason::PressureOverflow, Reason::Registers, Reason::Position, $(Reason::$own),*]
@@ -422,10 +448,10 @@ macro_rules! engine_reasons {
 }
 pub(super) use engine_reasons;
 
-/// Schedules a region by a priority function and keeps the tracker up to date.
+/// Schedules a region by a priority function. Moves the tracker to the end of the region.
 pub(super) fn schedule_by(region: &Region<'_>, tracker: &mut PressureTracker, priority: &mut impl Priority) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     run(&facts, groups.as_ref(), priority).into_schedule(region, tracker, Search::None)
 }
 
@@ -445,16 +471,22 @@ pub(super) mod testing {
     use oriole_hardware::{Model, Profile};
     use oriole_isa::{RegFile, Target, parse};
 
-    /// A region on sm_90a.
+    /// A test program for strategies: one region on sm_90a.
     pub(in super::super) struct Bench {
+        /// The items of the region.
         pub code: Code,
+        /// The dependency graph of the region.
         pub graph: Graph,
+        /// Unit of each instruction class, and its cycles on the unit.
         pub costs: Costs,
+        /// Mode, stage, budget and knobs; tests change them.
         pub settings: Settings,
+        /// Dependences on the previous iteration, if the region is a loop body.
         pub carried: Vec<CarriedEdge>,
     }
 
     impl Bench {
+        /// Parses the instructions of the region; no mode, budget or knob is changed from its default.
         pub(in super::super) fn new(lines: &[&str]) -> Bench {
             let target = Target::parse("sm_90a").unwrap();
             let code = from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>());
@@ -469,6 +501,7 @@ pub(super) mod testing {
             Bench { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }
         }
 
+        /// Returns the region as strategies see it.
         pub(in super::super) fn region(&self) -> Region<'_> {
             Region { code: &self.code, graph: &self.graph, costs: &self.costs, settings: &self.settings, carried: &self.carried }
         }
@@ -496,7 +529,7 @@ pub(super) mod testing {
             (schedule, tracker.peak()[0])
         }
 
-        /// Returns the length of the original order.
+        /// Returns the length of the original order, in cycles.
         pub(in super::super) fn before(&self) -> Length {
             estimate(&self.code, &self.graph, &self.costs, 0..self.code.items.len())
         }

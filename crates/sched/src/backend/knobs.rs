@@ -6,17 +6,17 @@
 
 use std::fmt::Write as _;
 
-/// A parameter value with a text form.
-trait Value: Sized {
+/// The value of a parameter, with a text form.
+trait KnobValue: Sized {
     /// Parses the text form; `None` if the text is not a valid value.
     fn parse(text: &str) -> Option<Self>;
-    /// Returns the text form, which [`Value::parse`] accepts.
+    /// Returns the text form, which [`KnobValue::parse`] accepts.
     fn show(&self) -> String;
 }
 
 macro_rules! plain_values {
     ($($type:ty),*) => {
-        $(impl Value for $type {
+        $(impl KnobValue for $type {
             fn parse(text: &str) -> Option<Self> {
                 text.parse().ok()
             }
@@ -29,7 +29,7 @@ macro_rules! plain_values {
 
 plain_values!(u32, i32, usize);
 
-impl Value for f64 {
+impl KnobValue for f64 {
     fn parse(text: &str) -> Option<f64> {
         text.parse().ok().filter(|value: &f64| value.is_finite())
     }
@@ -40,13 +40,13 @@ impl Value for f64 {
 }
 
 /// An optional parameter. `None` has the text form `auto`: the scheduler computes the value.
-impl<T: Value> Value for Option<T> {
+impl<T: KnobValue> KnobValue for Option<T> {
     fn parse(text: &str) -> Option<Option<T>> {
         if text == "auto" { Some(None) } else { T::parse(text).map(Some) }
     }
 
     fn show(&self) -> String {
-        self.as_ref().map_or_else(|| "auto".to_owned(), Value::show)
+        self.as_ref().map_or_else(|| "auto".to_owned(), KnobValue::show)
     }
 }
 
@@ -71,7 +71,7 @@ macro_rules! knobs {
             /// Sets a parameter by name. Returns an error message if the name is unknown or the value does not parse.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
                 match name {
-                    $($name => self.$field = Value::parse(value).ok_or_else(|| format!("`{value}` is no value of {name}"))?,)*
+                    $($name => self.$field = KnobValue::parse(value).ok_or_else(|| format!("`{value}` is no value of {name}"))?,)*
                     _ => return Err(format!("there is no scheduling option `{name}`")),
                 }
                 Ok(())
@@ -93,8 +93,8 @@ knobs! {
     "post-schedule" post_schedule: Option<u32> = None, "all: whether phase 110 schedules (1) or not (0); auto: it does, by-target as the machine's hook says.";
     "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
     "register-gaps" register_gaps: i32 = 4, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
-    // Sets bit 1 of the priority for all candidates of a step alike. The strategies of the description that select by that bit will read
-    // it.
+    // This knob sets bit 1 of the priority for all candidates of a step equally, so it changes no order yet. Strategies of the published
+    // description that select by bit 1 are not implemented.
     "queue-depth" queue_depth: usize = 4, "A: no effect yet. Ready readers of in-flight results from which on the critical bit is set (knob 770).";
     "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";

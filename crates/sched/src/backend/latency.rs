@@ -16,19 +16,20 @@
 //! | interleaving | "aggressive", no rule given | readers of older results first | the reader of the newest result would stall |
 //! | memory classes | hot and cold spaces | the latency of each edge in the model | one rule for loads, textures and special functions |
 
-use super::engine::{CRITERIA, Candidate, Facts, LONG_LATENCY, Priority, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, LONG_LATENCY, Priority, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority: no stall, memory path, age of the operands, critical path.
+/// The priority function: no stall, then the longer memory path, then older operands, then the longer critical path.
 pub(super) struct ByMemoryPath {
     /// For each node, the largest sum of long latencies on a path to the end of the region, in cycles.
     paths: Vec<u32>,
 }
 
 impl ByMemoryPath {
+    /// Computes the memory path of each node.
     pub(super) fn new(region: &Region<'_>) -> ByMemoryPath {
         let graph = region.graph;
         let is_long = |latency: u32| latency >= LONG_LATENCY;
@@ -47,44 +48,52 @@ impl ByMemoryPath {
 impl Priority for ByMemoryPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
-    fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
+    /// Returns the rank by which available items are put forward for comparison.
+    fn rank(&self, facts: &RegionFigures<'_>, node: u32) -> i64 {
         (i64::from(self.paths[node as usize]) << 32) + i64::from(facts.heights[node as usize])
     }
 
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    /// Returns the value of each criterion for a candidate; higher values win.
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let path = self.paths[candidate.node as usize];
-        [-i64::from(candidate.stall), path.into(), -i64::from(candidate.fed_at), candidate.height.into(), 0]
+        [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
 }
 
-/// The strategy `latency`.
+/// The strategy `latency`, which is described in the module comment.
 pub(super) struct Latency;
 
 impl Strategy for Latency {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "latency"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "starts loads and their addresses first and alternates between independent chains"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, MemoryPath, Interleaved, DependencyCycle]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     run(&facts, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, Search::None)
 }
 
@@ -94,7 +103,7 @@ mod tests {
     use super::super::engine::testing::Bench;
     use super::*;
 
-    /// A long chain of sums, and a load whose address takes one instruction.
+    /// Returns test code: a long chain of sums, and a load whose address takes one instruction.
     fn chain_and_load() -> Vec<String> {
         let mut lines: Vec<String> = (0..120).map(|at| format!("FADD R10, R10, {}", at + 1)).collect();
         lines.push("IADD3 R4, R2, 0x10, RZ".to_owned());
@@ -113,20 +122,20 @@ mod tests {
         assert_eq!(schedule.picks[0].reason, Reason::MemoryPath);
         let load = schedule.order.iter().position(|&position| position == 121);
         assert!(load < Some(4), "{load:?}");
-        // The chain of sums is the critical path, so the other strategy starts with it.
+        // The chain of sums is the critical path, so `critical-path` starts with it.
         let (other, _) = bench.run(&CriticalPath, &[2, 10], &[10, 21]);
         assert_eq!(other.order[0], 0);
     }
 
     #[test]
-    fn independent_chains_alternate() {
+    fn instructions_of_independent_chains_alternate() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R20, R0, R1", "FADD R21, R20, R1"];
         let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 
     #[test]
-    fn one_chain_stays_as_it_is() {
+    fn a_dependence_chain_keeps_its_order() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R1", "STS [R0], R11"];
         let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[]);
         assert_eq!(schedule.order, [0, 1, 2]);

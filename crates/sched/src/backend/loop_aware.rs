@@ -12,11 +12,11 @@
 //!
 //! Each round is O(n log n) for *n* items. Regions that are not the body of a loop are scheduled by backend B.
 //!
-//! Example: `A` reads what the load `L` of the previous iteration loads (30 cycles). The reciprocal `M` and the sum `S` are a recurrence of
-//! their own, of about 22 cycles.
+//! Example: `A` reads the result of the load `L` of the previous iteration (30 cycles). The reciprocal `M` and the sum `S` are a recurrence
+//! of their own, of about 22 cycles.
 //!
 //! ```text
-//! A L M S    A waits for L of the previous iteration, and M waits behind A: an iteration takes as long as the load
+//! A L M S    A waits for L of the previous iteration, and M issues after A: an iteration takes as long as the load
 //! L M A S    A waits while M is in flight: an iteration takes as long as the recurrence
 //! ```
 //!
@@ -27,7 +27,7 @@
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Facts, Proposal, enter, run};
+use super::engine::{Proposal, RegionFigures, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::ScheduleMode;
@@ -44,14 +44,17 @@ const ITERATIONS: u32 = 4;
 pub(super) struct LoopAware;
 
 impl Strategy for LoopAware {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "loop-aware"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "loop bodies of one block: fewest cycles per iteration, with latencies across iterations"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::LoopCarried,
@@ -65,19 +68,23 @@ impl Strategy for LoopAware {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns true: the strategy uses the dependences on the previous iteration.
     fn uses_loop_edges(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
@@ -97,7 +104,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
         let registers = proposal.peak[0];
         let (first, second) =
             if region.settings.mode == ScheduleMode::ReduceReg { (registers, cycles as i32) } else { (cycles as i32, registers) };
-        // As everywhere, an order above the budget may win in the mode for cycles; the caller then tries again with fewer registers.
+        // In mode `ilp` an order above the budget may win, as in all strategies; the caller then tries again with fewer registers.
         (if region.settings.mode == ScheduleMode::ReduceReg { proposal.excess(region) } else { 0 }, first, second)
     };
     let source_rate = rate(&source);
@@ -116,26 +123,27 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
         }
         let graph = in_steady_state(region, &steady_state(region, &current.order));
         let inner = Region { graph: &graph, ..*region };
-        let by_path = run(&Facts::new(&inner), groups, &mut ByCriticalPath);
+        let by_path = run(&RegionFigures::new(&inner), groups, &mut ByCriticalPath);
         let by_weights = weighted::best_order(&inner, groups);
         current = if rate(&by_path) < rate(&by_weights) { by_path } else { by_weights };
     }
-    // The candidates were measured on changed graphs, so length and trace are made again.
+    // The candidates were scheduled on graphs with changed starts and tails, so the length and the trace of the winner are computed again
+    // on the real graph.
     let reason = if best.order.iter().copied().eq(0..region.graph.items() as u32) { Reason::SourceOrder } else { Reason::LoopCarried };
     (Proposal::new(region, groups, best.order, reason), is_crowded)
 }
 
-/// The steady state of an order.
+/// Timing of an order in the steady state of its loop.
 pub(super) struct SteadyState {
-    /// Cycles of the iterations after the first.
+    /// Number of cycles of the iterations after the first.
     pub cycles: u32,
     /// Issue cycle of each item in the last iteration but one, from the start of that iteration.
     issued: Vec<u32>,
-    /// Cycles from the start of that iteration to the start of the next.
+    /// Number of cycles from the start of the last iteration but one to the start of the last.
     period: u32,
 }
 
-/// Issues several iterations of an order.
+/// Issues several iterations of an order on the shared clock, and returns the timing of the last ones.
 pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
     let Region { code, graph, costs, carried, .. } = *region;
     let mut clock = Clock::new(costs);
@@ -161,7 +169,7 @@ pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
             exit = exit.max(at + graph.barrier_latency(node));
             release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
         }
-        // The branch issues when its operands are there.
+        // The branch at the end of an iteration issues when its operands are available.
         clock.cycle = clock.cycle.max(exit) + 1;
         if iteration == 0 {
             first_end = clock.cycle;
@@ -182,7 +190,7 @@ fn in_steady_state(region: &Region<'_>, state: &SteadyState) -> Graph {
         let arrival = (state.issued[edge.from as usize] + edge.latency).saturating_sub(state.period);
         let start = &mut starts[edge.to as usize];
         *start = arrival.max(*start);
-        // The reader issues this many cycles after the end of the iteration; the writer must be earlier by the latency.
+        // The reader issues `period` cycles later than in its own iteration; the writer must issue earlier than that by the latency.
         let tail = &mut tails[edge.from as usize];
         *tail = edge.latency.saturating_sub(state.issued[edge.to as usize]).max(*tail);
     }
@@ -196,7 +204,8 @@ mod tests {
     use super::super::strategy::CarriedEdge;
     use super::*;
 
-    /// Item 0 reads what the load 1 of the iteration before loads; items 2 and 3 are a recurrence of their own.
+    /// Returns a test loop with two recurrences: item 0 reads the result of load 1 of the previous iteration; items 2 and 3 depend on each
+    /// other.
     fn two_recurrences() -> Bench {
         let lines = ["FADD R10, R1, R1", "LDS R4, [R2]", "MUFU.RCP R5, R3", "FADD R6, R5, R1"];
         let mut bench = Bench::new(&lines);
@@ -206,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_operand_does_not_delay_the_recurrence() {
+    fn a_late_operand_does_not_delay_an_independent_recurrence() {
         let bench = two_recurrences();
         let (schedule, _) = bench.run(&LoopAware, &[], &[]);
         assert!(schedule.order[0] != 0, "{:?}", schedule.order);
@@ -217,7 +226,7 @@ mod tests {
         assert!(cycles(&nodes) < cycles(&[0, 1, 2, 3]), "{} and {}", cycles(&nodes), cycles(&[0, 1, 2, 3]));
     }
 
-    /// A load that waits for itself: an iteration takes its latency, whatever else there is.
+    /// A load whose address is its own result: an iteration takes the latency of the load, whatever else the loop contains.
     #[test]
     fn the_period_of_a_recurrence_is_its_latency() {
         let mut bench = Bench::new(&["LDS R4, [R4]", "FADD R10, R0, R1", "FADD R11, R10, R1"]);
@@ -227,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_loop_is_scheduled_as_by_b() {
+    fn code_without_a_loop_gets_the_order_of_backend_b() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
         let bench = Bench::new(&lines);
         let (schedule, _) = bench.run(&LoopAware, &[0, 1], &[11, 21]);

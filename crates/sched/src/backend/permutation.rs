@@ -37,7 +37,7 @@ use rustc_hash::FxHashMap;
 use super::budget::SearchBudget;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Facts, Proposal, enter, excess, run};
+use super::engine::{Proposal, RegionFigures, enter, excess, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::ScheduleMode;
@@ -47,7 +47,7 @@ use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
-/// Largest region that can be searched: sets of items are bits of a word.
+/// Maximum number of items of a region that can be searched: sets of items are bits of a 32-bit word.
 const MOST_ITEMS: usize = 32;
 /// Maximum number of partial orders that are kept for one set of issued items.
 const MOST_SEEN: usize = 8;
@@ -56,28 +56,34 @@ const MOST_SEEN: usize = 8;
 pub(super) struct Permutation;
 
 impl Strategy for Permutation {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "permutation"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "branch and bound: the shortest order of small regions, with proof"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[Reason::Optimal, Reason::SearchEnded, Reason::TooLarge, Reason::SourceOrder]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
     let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
@@ -90,7 +96,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let knobs = &region.settings.knobs;
     let mut best = Proposal::source(region, groups, Reason::SourceOrder);
     let items = region.graph.items();
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let mut is_crowded = false;
     for other in [run(&facts, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
         is_crowded |= other.is_crowded(region);
@@ -105,7 +111,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
         (best.order, Search::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);
-        let mut tree = Tree::new(&facts, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
+        let mut tree = BranchAndBound::new(&facts, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
         let ended = tree.search(budget);
         (tree.order, if ended { Search::Optimal } else { Search::Ended })
     };
@@ -119,7 +125,8 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     (Proposal::new(region, groups, order, reason), search, is_crowded)
 }
 
-/// Returns the figures that the search minimizes.
+/// Returns the figures that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`: registers, then
+/// cycles).
 fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
@@ -133,60 +140,85 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
 
 /// A partial order. Vectors are indexed by node.
 #[derive(Clone)]
-struct Partial<'a, 'g> {
-    /// Issued items, one bit each.
+struct PartialSchedule<'a, 'g> {
+    /// Set of the issued items; bit n is node n.
     issued: u32,
+    /// State of the pipeline.
     clock: Clock<'a>,
+    /// By node: the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    left: Vec<u32>,
+    /// By node: number of predecessors that have not issued.
+    unissued_predecessors: Vec<u32>,
+    /// Length of the partial order, in cycles.
     length: Length,
-    /// The live registers after the placed items; `None` if registers are not counted.
+    /// The live registers after the issued items; `None` if registers are not counted.
     live: Option<Live<'g>>,
 }
 
-/// The part of a partial order that decides which completions it has.
-struct Seen {
+/// The figures of a partial order that its completions depend on. Used to abandon partial orders that are nowhere better.
+struct SeenOrder {
+    /// First cycle in which the next item can issue.
     cycle: u32,
+    /// By unit: the first cycle in which it is free.
     free: [u32; UNITS],
+    /// Length of the partial order, in cycles.
     length: Length,
+    /// By node: the first cycle in which its operands are available.
     earliest: Vec<u32>,
+    /// By register class: maximum number of live registers.
     peak: [i32; 4],
 }
 
-/// The search of one region.
-struct Tree<'a, 'g> {
-    facts: &'a Facts<'a>,
-    /// Cycles from the issue of each node to the issue of the last item of a path.
+/// State of the branch-and-bound search of one region.
+struct BranchAndBound<'a, 'g> {
+    /// Figures of the region.
+    facts: &'a RegionFigures<'a>,
+    /// By node: cycles from its issue to the last issue on the longest path from it.
     to_last_issue: Vec<u32>,
-    /// The best order so far, and its objective.
+    /// Nodes in the best order so far.
     order: Vec<u32>,
-    best: (i32, u32),
-    current: Vec<u32>,
-    seen: FxHashMap<u32, Vec<Seen>>,
+    /// Objective of the best order so far.
+    best_objective: (i32, u32),
+    /// Nodes in the current partial order.
+    current_order: Vec<u32>,
+    /// By set of issued items: the partial orders that were reached with it.
+    seen: FxHashMap<u32, Vec<SeenOrder>>,
+    /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
-    steps: usize,
+    /// Number of steps that the search may still take.
+    steps_left: usize,
 }
 
-impl<'a, 'g> Tree<'a, 'g> {
+impl<'a, 'g> BranchAndBound<'a, 'g> {
+    /// Starts a search with the order `order`, whose figures are length, excess and registers.
     fn new(
-        facts: &'a Facts<'a>,
+        facts: &'a RegionFigures<'a>,
         groups: Option<&'g Groups>,
         order: Vec<u32>,
         (length, excess, registers): (Length, i32, i32),
         steps: usize,
-    ) -> Tree<'a, 'g> {
+    ) -> BranchAndBound<'a, 'g> {
         let graph = facts.region.graph;
         let mut to_last_issue = vec![0; graph.nodes()];
         for &node in graph.order.iter().rev() {
             let below = graph.successors(node).iter().map(|edge| to_last_issue[edge.node as usize] + u32::from(edge.latency));
             to_last_issue[node as usize] = below.max().unwrap_or(0);
         }
-        let mut tree = Tree { facts, to_last_issue, order, best: (0, 0), current: Vec::new(), seen: FxHashMap::default(), groups, steps };
-        tree.best = tree.objective(length, excess, registers);
+        let mut tree = BranchAndBound {
+            facts,
+            to_last_issue,
+            order,
+            best_objective: (0, 0),
+            current_order: Vec::new(),
+            seen: FxHashMap::default(),
+            groups,
+            steps_left: steps,
+        };
+        tree.best_objective = tree.objective(length, excess, registers);
         tree
     }
 
-    /// Returns the figures to minimize. Works for bounds too: each argument may be a lower bound.
+    /// Returns the figures to minimize. If the arguments are lower bounds, the result is a lower bound too.
     fn objective(&self, length: Length, excess: i32, registers: i32) -> (i32, u32) {
         let is_reduced = self.facts.region.settings.mode == ScheduleMode::ReduceReg;
         let cycles = length.issued + length.done;
@@ -196,25 +228,25 @@ impl<'a, 'g> Tree<'a, 'g> {
     /// Searches all orders. Returns whether the search came to its end, so that the best order is optimal.
     fn search(&mut self, budget: &mut SearchBudget) -> bool {
         let graph = self.facts.region.graph;
-        let start = Partial {
+        let start = PartialSchedule {
             issued: 0,
             clock: Clock::new(self.facts.region.costs),
             earliest: graph.start_cycles(),
-            left: graph.dependences().to_vec(),
+            unissued_predecessors: graph.dependences().to_vec(),
             length: Length::default(),
             live: self.groups.map(|groups| Live::new(groups, Direction::Forward)),
         };
         self.extend(&start, budget).is_continue()
     }
 
-    /// Tries all completions of a partial order. Breaks if the budget is used up.
-    fn extend(&mut self, partial: &Partial<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
+    /// Tries all completions of a partial order. Returns `Break` if the budget is used up.
+    fn extend(&mut self, partial: &PartialSchedule<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
         let facts = self.facts;
         let items = facts.region.graph.items() as u32;
-        if self.current.len() == items as usize {
+        if self.current_order.len() == items as usize {
             let objective = self.objective_of(partial, partial.length);
-            if objective < self.best {
-                (self.best, self.order) = (objective, self.current.clone());
+            if objective < self.best_objective {
+                (self.best_objective, self.order) = (objective, self.current_order.clone());
             }
             return ControlFlow::Continue(());
         }
@@ -222,29 +254,29 @@ impl<'a, 'g> Tree<'a, 'g> {
             let free = partial.clock.free.get(facts.unit(node)).copied().unwrap_or(0);
             partial.earliest[node as usize].max(partial.clock.cycle).max(free)
         };
-        let is_ready = |&node: &u32| partial.issued & (1 << node) == 0 && partial.left[node as usize] == 0;
+        let is_ready = |&node: &u32| partial.issued & (1 << node) == 0 && partial.unissued_predecessors[node as usize] == 0;
         let mut ready: Vec<u32> = (0..items).filter(is_ready).collect();
-        // The most promising first, so that a good order is found early and prunes the rest.
+        // Items that can issue soonest and have the longest paths are tried first, so that a good order is found early and prunes the rest.
         ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(facts.heights[node as usize]), node));
         for &node in &ready {
-            if self.steps == 0 || budget.step() {
+            if self.steps_left == 0 || budget.step() {
                 return ControlFlow::Break(());
             }
-            self.steps -= 1;
+            self.steps_left -= 1;
             let next = self.issue(partial, node);
-            if self.bound(&next) >= self.best || self.is_dominated(&next) {
+            if self.bound(&next) >= self.best_objective || self.is_dominated(&next) {
                 continue;
             }
-            self.current.push(node);
+            self.current_order.push(node);
             let flow = self.extend(&next, budget);
-            self.current.pop();
+            self.current_order.pop();
             flow?;
         }
         ControlFlow::Continue(())
     }
 
     /// Returns the partial order with one more item.
-    fn issue(&self, partial: &Partial<'a, 'g>, node: u32) -> Partial<'a, 'g> {
+    fn issue(&self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
         let (mut next, graph, item) = (partial.clone(), self.facts.region.graph, self.facts.item(node));
         let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
         next.issued |= 1 << node;
@@ -252,21 +284,22 @@ impl<'a, 'g> Tree<'a, 'g> {
         if let Some(live) = &mut next.live {
             live.step(node, &mut |_| {});
         }
-        release(graph, node, at, &mut next.earliest, &mut next.left, &mut |_| {});
+        release(graph, node, at, &mut next.earliest, &mut next.unissued_predecessors, &mut |_| {});
         next
     }
 
-    fn objective_of(&self, partial: &Partial<'a, 'g>, length: Length) -> (i32, u32) {
+    /// Returns the objective of a partial order if its length were `length`.
+    fn objective_of(&self, partial: &PartialSchedule<'a, 'g>, length: Length) -> (i32, u32) {
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         self.objective(length, excess(&peak, &self.facts.region), peak[0])
     }
 
     /// Returns a lower bound on the objective of all completions of a partial order.
-    fn bound(&self, partial: &Partial<'a, 'g>) -> (i32, u32) {
+    fn bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
         let (facts, graph) = (self.facts, self.facts.region.graph);
         let items = graph.items();
         let is_open = |node: u32| node as usize >= items || partial.issued & (1 << node) == 0;
-        // Heads: dependences among the items that have not issued delay them further.
+        // The head of an item that has not issued is raised by the dependences on other items that have not issued.
         let mut heads: Vec<u32> = partial.earliest.iter().map(|&earliest| earliest.max(partial.clock.cycle)).collect();
         for &node in graph.order.iter().filter(|&&node| is_open(node)) {
             for edge in graph.successors(node) {
@@ -299,7 +332,7 @@ impl<'a, 'g> Tree<'a, 'g> {
     }
 
     /// Returns whether an earlier partial order with the same items is nowhere worse; keeps the partial order otherwise.
-    fn is_dominated(&mut self, partial: &Partial<'a, 'g>) -> bool {
+    fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.facts.region.graph.items() as u32;
         let is_open = |node: usize| node >= items as usize || partial.issued & (1 << node) == 0;
@@ -308,7 +341,7 @@ impl<'a, 'g> Tree<'a, 'g> {
         let free = partial.clock.free.map(|free| free.max(cycle));
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         let seen = self.seen.entry(partial.issued).or_default();
-        let dominates = |other: &Seen| {
+        let dominates = |other: &SeenOrder| {
             let all = |first: &[u32], second: &[u32]| first.iter().zip(second).all(|(first, second)| first <= second);
             other.cycle <= cycle
                 && other.length.issued <= partial.length.issued
@@ -321,14 +354,15 @@ impl<'a, 'g> Tree<'a, 'g> {
             return true;
         }
         if seen.len() < MOST_SEEN {
-            seen.push(Seen { cycle, free, length: partial.length, earliest, peak });
+            seen.push(SeenOrder { cycle, free, length: partial.length, earliest, peak });
         }
         false
     }
 }
 
-/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail. An item is a head
-/// and its tails; `tail` selects one. Jackson's rule: in each cycle, the available item with the longest tail issues.
+/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail. Each item has a
+/// head (its first cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the optimum: in each cycle, the
+/// available item with the longest tail issues.
 fn one_slot(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
     let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
     let (mut cycle, mut longest) = (0, 0);
@@ -350,8 +384,9 @@ mod tests {
     use super::super::{Knobs, estimate};
     use super::*;
 
-    /// Returns the smallest objective over all permutations that keep the dependences, by plain enumeration.
+    /// Returns the smallest objective over all permutations that respect the dependences, by enumeration.
     fn shortest(bench: &Bench) -> u32 {
+        /// Extends a partial order by each ready item in turn, and keeps the smallest objective.
         fn walk(bench: &Bench, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
             let items = bench.graph.items();
             if order.len() == items {
@@ -377,7 +412,7 @@ mod tests {
         best
     }
 
-    /// Random straight-line code of loads, special functions, sums and products, from a linear congruential generator.
+    /// Returns random straight-line code of loads, special functions, sums and products, from a linear congruential generator.
     fn random_lines(seed: u64, count: usize) -> Vec<String> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |below: u64| {
@@ -423,9 +458,9 @@ mod tests {
         assert_eq!((schedule.order, schedule.search), (vec![0, 1, 2], Search::Optimal));
     }
 
-    /// Without steps, and in a region that is too large, the best starting order is used, and nothing is claimed.
+    /// If the search may take no steps, or the region is too large, the best starting order is used, and it is not reported as optimal.
     #[test]
-    fn nothing_is_claimed_without_proof() {
+    fn an_order_is_not_reported_as_optimal_without_proof() {
         let lines = random_lines(5, 20);
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let mut bench = Bench::new(&lines);
@@ -445,9 +480,9 @@ mod tests {
         }
     }
 
-    /// Four loads and their sums: the shortest order has all loads in flight, but the budget allows two.
+    /// The shortest order of four loads and their sums has all loads in flight, but the budget allows two.
     #[test]
-    fn the_register_budget_comes_first() {
+    fn register_excess_is_minimized_before_cycles() {
         let pairs = |at: usize| [format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at), format!("FADD R0, R0, R{}", 10 + at)];
         let lines: Vec<String> = (0..4).flat_map(pairs).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -462,8 +497,9 @@ mod tests {
     }
 
     #[test]
-    fn one_slot_follows_jackson() {
-        // Heads 0, 0, 1 and tails 1, 5, 7: cycle 0 the tail 5, cycle 1 the tail 7, cycle 2 the tail 1.
+    fn one_slot_bound_follows_jacksons_rule() {
+        // Heads 0, 0, 1 and tails 1, 5, 7: in cycle 0 the item with tail 5 issues, in cycle 1 that with tail 7, in cycle 2 that with tail
+        // 1.
         assert_eq!(one_slot(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
         assert_eq!(one_slot(&[], |slot| slot.1), 0);
     }

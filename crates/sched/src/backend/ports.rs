@@ -183,7 +183,8 @@ impl PortState {
         self.issued += 1;
         if ports.cached {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
-                // A guarded instruction may not execute, so it leaves nothing in the cache; its slots are lost all the same.
+                // A guarded instruction may not execute, so it leaves no register in the cache, but it still evicts the contents of its
+                // slots.
                 self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued);
             }
         }

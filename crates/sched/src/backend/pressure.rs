@@ -1,9 +1,10 @@
 //! Strategy `pressure`: places each definition as close to its uses as possible.
 //!
 //! The region is scheduled from its end to its start. An item is ready when all its readers are placed. The item that ends the most live
-//! registers wins (its results become live there, its operands stay live above it); of equal ones the one whose reader was placed
-//! last, so that a definition comes directly before its use; then the later one of the original order. Walking backward, the number of live registers of a
-//! value's whole range is decided when its last reader is placed, which a forward list schedule cannot know. O(n log n) for *n* items.
+//! registers wins (its results become live there, its operands stay live above it); of equal ones the one whose reader was placed last, so
+//! that a definition comes directly before its use; then the later one of the original order. Walking backward, the number of live
+//! registers of a value's whole range is decided when its last reader is placed, which a forward list schedule cannot know. O(n log n) for
+//! *n* items.
 //!
 //! The order is used if it needs fewer live registers than the original order, or as many in fewer cycles. After register allocation an
 //! order cannot save registers, and the strategy schedules by the critical path.
@@ -24,7 +25,7 @@ use std::collections::BTreeSet;
 
 use super::critical_path::ByCriticalPath;
 use super::depth_first::keep_fewer_registers;
-use super::engine::{Facts, Proposal, engine_reasons, enter, run};
+use super::engine::{Proposal, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -39,38 +40,44 @@ const WINDOW: (usize, usize) = (24, 8);
 pub(super) struct Pressure;
 
 impl Strategy for Pressure {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "pressure"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "places each definition next to its uses: the fewest live registers"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, DependencyCycle, Opens, RegisterDelta, Chain, SourceOrder]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
     let new = match &groups {
         Some(groups) => backward(region, groups),
-        None => run(&Facts::new(region), None, &mut ByCriticalPath),
+        None => run(&RegionFigures::new(region), None, &mut ByCriticalPath),
     };
     keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
 }
 
-/// Returns the order of the backward pass.
+/// Returns the order of the backward list scheduling pass.
 pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
     let graph = region.graph;
     let nodes = graph.nodes();
@@ -83,22 +90,22 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
         }
     }
     let mut live = Live::new(groups, Direction::Backward);
-    // Ready items by the step at which their first-placed reader was placed, and by position; the last entry of each comes first.
+    // Ready items, by the step at which a reader was last placed, and then by position. The greatest entry is tried first.
     let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut by_position: BTreeSet<u32> = BTreeSet::new();
-    let mut fed_at = vec![0_u32; nodes];
+    let mut reader_step = vec![0_u32; nodes];
     let mut open: Vec<u32> = (0..nodes as u32).filter(|&node| left[node as usize] == 0).collect();
     let (mut order, mut picks) = (Vec::with_capacity(graph.items()), Vec::new());
     let mut step = 0;
     loop {
         while let Some(node) = open.pop() {
             if (node as usize) < graph.items() {
-                by_reader.insert((fed_at[node as usize], node));
+                by_reader.insert((reader_step[node as usize], node));
                 by_position.insert(node);
             } else {
-                // A join takes no slot: its predecessors are as ready as it is.
+                // A join takes no issue slot: it is placed at once, and its predecessors become ready with it.
                 for &before in &predecessors[node as usize] {
-                    fed_at[before as usize] = fed_at[before as usize].max(fed_at[node as usize]);
+                    reader_step[before as usize] = reader_step[before as usize].max(reader_step[node as usize]);
                     left[before as usize] -= 1;
                     if left[before as usize] == 0 {
                         open.push(before);
@@ -108,7 +115,7 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
         }
         let recent = by_reader.iter().rev().take(WINDOW.0).map(|&(_, node)| node);
         let late = by_position.iter().rev().take(WINDOW.1).copied();
-        let key = |node: u32| (-live.change(node)[0], fed_at[node as usize], node);
+        let key = |node: u32| (-live.change(node)[0], reader_step[node as usize], node);
         let mut keys: Vec<(i32, u32, u32)> = recent.chain(late).map(key).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -126,12 +133,12 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
             picks.push(Pick { picked: position(node), runner_up: second.map(|second| position(second.2)), reason, cycle: 0 });
         }
         step += 1;
-        by_reader.remove(&(fed_at[node as usize], node));
+        by_reader.remove(&(reader_step[node as usize], node));
         by_position.remove(&node);
         live.step(node, &mut |_| {});
         order.push(node);
         for &before in &predecessors[node as usize] {
-            fed_at[before as usize] = step;
+            reader_step[before as usize] = step;
             left[before as usize] -= 1;
             if left[before as usize] == 0 {
                 open.push(before);
@@ -162,12 +169,12 @@ mod tests {
         let bench = Bench::new(&lines);
         let (schedule, peak) = bench.run(&Pressure, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
-        // R0, R1 and one loaded value; the original order has six loaded values.
+        // Three registers are live: R0, R1 and one loaded value. The original order has six loaded values live.
         assert_eq!(peak, 3);
     }
 
     #[test]
-    fn an_order_with_fewest_registers_stays() {
+    fn an_order_with_the_fewest_registers_is_kept() {
         let lines = ["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R0, R0, R11"];
         let (schedule, _) = Bench::new(&lines).run(&Pressure, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 1, 2, 3]);
@@ -175,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_count_after_allocation() {
+    fn after_allocation_the_order_minimizes_cycles() {
         let mut bench = Bench::new(&["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R2, R2, R11"]);
         bench.settings.stage = AllocationStage::Post;
         let (schedule, _) = bench.run(&Pressure, &[0, 1, 2], &[0, 2]);

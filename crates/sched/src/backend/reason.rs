@@ -24,7 +24,7 @@ pub enum Reason {
     StallFree,
     /// A, bit 5: the winner reads long-latency memory.
     Hot,
-    /// A: both wait for a scoreboard, and that of the winner was set earlier.
+    /// A: both candidates wait for a scoreboard, and the scoreboard of the winner was set earlier.
     BarrierGroup,
     /// A: the operands of the winner are available sooner.
     LatencyCounter,

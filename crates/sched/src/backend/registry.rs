@@ -1,5 +1,5 @@
-//! The table of scheduling strategies. Names and help texts of `--sched-strategy` and `--sched-backend`, and the strategies that `auto` tries,
-//! come from it.
+//! The table of scheduling strategies. Names and help texts of `--sched-strategy` and `--sched-backend`, and the strategies that `auto`
+//! tries, come from it.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ const STRATEGIES: [&dyn Strategy; 13] = [
     &Combined,
 ];
 
-/// The strategy that schedules a function.
+/// The strategy that schedules a function, as an index into the table of strategies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Backend(u8);
 

@@ -28,19 +28,19 @@ pub struct Schedule {
     pub exceeded_scarcity: bool,
     /// One decision per item, in the new order; empty unless [`Settings::trace`] is set.
     pub picks: Vec<Pick>,
-    /// What a search for the best order found out.
+    /// Result of the search for the best order; [`Search::None`] if the strategy does not search.
     pub search: Search,
 }
 
 /// The outcome of a search for the best order of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Search {
-    /// The strategy did not search.
+    /// The strategy does not search.
     #[default]
     None,
     /// No order is shorter by the shared clock, within the register budget.
     Optimal,
-    /// The budget ended before the search.
+    /// The limit of steps or time was reached before the search was complete.
     Ended,
     /// The region has too many items to be searched.
     TooLarge,

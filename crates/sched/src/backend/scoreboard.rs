@@ -1,9 +1,10 @@
 //! Strategy `scoreboard`: an order that never has more results in flight than there are scoreboards, where one exists.
 //!
 //! A warp has six scoreboards. If a seventh instruction of variable latency issues, it shares a scoreboard with an earlier one, and the
-//! reader of the earlier result waits for both (a *false wait*). So a candidate that starts another result loses while
-//! `scoreboard-limit` results are in flight and another candidate reads one of them; among the others, a reader of a result that has arrived
-//! wins, because it frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n log n) for *n* items.
+//! reader of the earlier result waits for both (a *false wait*). So a candidate that starts another result loses while `scoreboard-limit`
+//! results are in flight and another candidate reads one of them; among the others, a reader of a result that has arrived wins, because it
+//! frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n log n) for
+//! *n* items.
 //!
 //! Example: nine loads, each with a sum, and two scoreboards for the sake of the example.
 //!
@@ -16,22 +17,23 @@
 //! |---|---|---|---|
 //! | means | reuse of barrier registers | the order | the assignment of scoreboards is a pass of its own (phase 115), which reuses them |
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority: scoreboards, stalls, readers of results that have arrived, critical path.
+/// The priority function: scoreboards, then stalls, then readers of results that have arrived, then the critical path.
 struct ByScoreboards {
-    /// Results that may be in flight at once.
+    /// Maximum number of results in flight at once.
     limit: usize,
 }
 
 impl Priority for ByScoreboards {
     const CRITERIA: &'static [Reason] = &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
 
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    /// Returns the value of each criterion for a candidate; higher values win.
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.limit;
         let frees = candidate.awaits_scoreboard && !candidate.sets_scoreboard;
         [-i64::from(crowds), -i64::from(candidate.stall), frees.into(), candidate.height.into(), 0]
@@ -42,30 +44,36 @@ impl Priority for ByScoreboards {
 pub(super) struct Scoreboard;
 
 impl Strategy for Scoreboard {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "scoreboard"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "keeps the results in flight within the six scoreboards of a warp"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![FewerScoreboards, Cost, FreesScoreboard, DependencyCycle]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let limit = region.settings.knobs.scoreboard_limit;
     run(&facts, groups.as_ref(), &mut ByScoreboards { limit }).into_schedule(region, tracker, Search::None)
 }
@@ -77,7 +85,7 @@ mod tests {
     use super::super::engine::testing::Bench;
     use super::*;
 
-    /// Returns the maximum number of loads that have issued and whose sum has not.
+    /// Returns the maximum number of loads in flight: loads that have issued and whose sum has not.
     fn most_in_flight(order: &[usize], loads: usize) -> usize {
         let (mut open, mut most) = (0, 0);
         for &position in order {

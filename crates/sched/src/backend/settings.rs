@@ -27,7 +27,7 @@ impl ScheduleMode {
         }
     }
 
-    /// Returns the byte that stands for the mode in the published description of ptxas.
+    /// Returns the code of the mode in the published description of ptxas.
     pub fn code(self) -> u8 {
         match self {
             ScheduleMode::ReduceReg => 0x39,

@@ -18,7 +18,7 @@ use crate::resource::Costs;
 /// A region to be scheduled, with everything that the choice of an order may depend on.
 #[derive(Clone, Copy)]
 pub struct Region<'a> {
-    /// The items of the block. Those of the region are at the positions [`Graph::region`].
+    /// The items of the block. The items of the region are at the positions [`Graph::region`].
     pub code: &'a Code,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
@@ -41,7 +41,7 @@ pub struct CarriedEdge {
     pub latency: u32,
 }
 
-/// Schedules one region after the other. It may keep what it has learnt from earlier regions of the same function.
+/// Schedules one region after the other. It may keep data about earlier regions of the same function, such as their orders.
 ///
 /// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
 pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut PressureTracker) -> Schedule>;
@@ -57,7 +57,7 @@ pub trait Strategy {
     /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason];
 
-    /// Starts the scheduling of a function. All regions that the result schedules must have the same [`Settings::knobs`].
+    /// Returns a function that schedules the regions of one program function. All regions must have the same [`Settings::knobs`].
     fn scheduler(&self) -> RegionScheduler;
 
     /// Returns the maximum number of instructions in a region. Longer runs of instructions are split into several regions.
@@ -76,7 +76,7 @@ pub trait Strategy {
     }
 
     /// Returns whether the caller must run the strategy before register allocation even where the original order is already at its lower
-    /// bound, to learn whether it wants more registers ([`Schedule::exceeded_scarcity`]).
+    /// bound, to learn whether more registers would give a faster order ([`Schedule::exceeded_scarcity`]).
     fn reports_register_demand(&self) -> bool {
         true
     }

@@ -7,9 +7,9 @@
 //!   instead of all before them or all after them (`Spaced`);
 //! - a product that can issue goes before other arithmetic (`Batch`).
 //!
-//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their order
-//! with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled by
-//! backend B. The order is used if it is shorter than the original one on the shared clock.
+//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their
+//! order with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled
+//! by backend B. The order is used if it is shorter than the original one on the shared clock.
 //!
 //! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads for the next step.
 //!
@@ -26,7 +26,7 @@
 use oriole_hardware::units::Unit;
 use oriole_isa::Opcode;
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, Proposal, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -38,23 +38,23 @@ use crate::pressure::PressureTracker;
 /// Smallest number of products for which the order matters.
 const FEWEST_PRODUCTS: usize = 2;
 
-/// The priority: stalls, loads in their places, products, other accumulators, critical path.
+/// The priority function: stalls, then loads that are due, then products, then products with another accumulator, then the critical path.
 struct ByProducts {
-    /// Products between two loads.
+    /// Number of products between two loads.
     spacing: u32,
-    /// Products since the last load.
+    /// Number of products since the last load.
     since_load: u32,
-    /// Step of the product that issued last; 0 for none.
+    /// Step at which the last product issued, counted from 1; 0 if none has issued.
     last_product: u32,
 }
 
 /// Returns whether an item is a matrix product.
-fn is_product(facts: &Facts<'_>, node: u32) -> bool {
+fn is_product(facts: &RegionFigures<'_>, node: u32) -> bool {
     facts.unit(node) == Unit::Tensor.index()
 }
 
 /// Returns whether an item loads operands of later products.
-fn is_load(facts: &Facts<'_>, node: u32) -> bool {
+fn is_load(facts: &RegionFigures<'_>, node: u32) -> bool {
     let item = facts.item(node);
     matches!(item.effect, OrderEffect::Access(_)) && (facts.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
 }
@@ -62,17 +62,19 @@ fn is_load(facts: &Facts<'_>, node: u32) -> bool {
 impl Priority for ByProducts {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Spaced, Reason::Batch, Reason::Alternates, Reason::DependencyCycle];
 
-    fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    /// Returns the value of each criterion for a candidate; higher values win.
+    fn measure(&self, facts: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let (product, load) = (is_product(facts, candidate.node), is_load(facts, candidate.node));
-        // A load is due after `spacing` products; before, it gives way to products. Without any product so far, loads go first.
+        // A load is due after `spacing` products; until then products come first. Before the first product, loads are always due.
         let is_due = self.last_product == 0 || self.since_load >= self.spacing;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
-        // A product that reads the result of the product before it (`fed_at`) continues the same accumulator.
-        let alternates = !product || candidate.fed_at == 0 || candidate.fed_at != self.last_product;
+        // A product whose latest predecessor is the previous product reads its result, so it continues the same accumulator.
+        let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product;
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
 
-    fn issued(&mut self, facts: &Facts<'_>, candidate: &Candidate) {
+    /// Updates the state for a candidate that has issued.
+    fn issued(&mut self, facts: &RegionFigures<'_>, candidate: &Candidate) {
         if is_product(facts, candidate.node) {
             (self.since_load, self.last_product) = (self.since_load + 1, candidate.step);
         } else if is_load(facts, candidate.node) {
@@ -85,14 +87,17 @@ impl Priority for ByProducts {
 pub(super) struct Tensor;
 
 impl Strategy for Tensor {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "tensor"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "matrix products: alternates accumulators and spreads loads between products"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -111,15 +116,18 @@ impl Strategy for Tensor {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
@@ -129,9 +137,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order by products; `None` if the region has too few of them.
+/// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
 pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_product(&facts, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
     (products >= FEWEST_PRODUCTS).then(|| run(&facts, groups, &mut ByProducts { spacing, since_load: 0, last_product: 0 }))
@@ -143,6 +151,7 @@ mod tests {
     use super::super::settings::AllocationStage;
     use super::*;
 
+    /// Creates a test region for scheduling after register allocation.
     fn bench(lines: &[&str]) -> Bench {
         let mut bench = Bench::new(lines);
         bench.settings.stage = AllocationStage::Post;
@@ -150,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn accumulators_alternate() {
+    fn products_of_two_accumulators_alternate() {
         let lines = [
             "HMMA.16816.F32 R4, R20, R24, R4",
             "HMMA.16816.F32 R4, R28, R32, R4",
@@ -176,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_products_is_scheduled_as_by_b() {
+    fn code_without_products_gets_the_order_of_backend_b() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
         let bench = bench(&lines);
         let (schedule, _) = bench.run(&Tensor, &[], &[]);

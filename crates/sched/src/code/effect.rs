@@ -30,7 +30,7 @@ pub(super) enum OpcodeOrder {
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
-    /// A read of a special register. The constraint depends on which one; see [`state`].
+    /// A read of a special register. The constraint depends on the register; see [`state`].
     State,
     /// A constraint that does not depend on operands.
     Order(OrderEffect),
@@ -39,12 +39,12 @@ pub(super) enum OpcodeOrder {
 /// Returns the ordering constraint of an opcode.
 pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     let properties = opcode.properties();
-    // Opcodes whose properties in the table do not say enough about order.
+    // Opcodes whose constraints are stricter or weaker than their properties in the instruction table imply.
     match opcode {
         // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(OrderEffect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
-        // These write predicate registers only, so register dependences order them.
+        // `R2P` and `UR2UP` write predicate registers only, so register dependences order them.
         Opcode::R2P | Opcode::UR2UP => return OpcodeOrder::Free,
         Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC => {
             return OpcodeOrder::Order(OrderEffect::SchedBarrier);
@@ -109,37 +109,11 @@ pub(super) fn needs_lanes(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }
 
-/// Returns whether a special register is invariant: has the same value while the thread runs. Clocks, counters and the physical location
-/// (such as the multiprocessor number) do not.
-pub fn is_invariant_special_register(name: Symbol) -> bool {
-    const INVARIANT: [&str; 18] = [
-        "SR_LANEID",
-        "SR_TID",
-        "SR_TID.X",
-        "SR_TID.Y",
-        "SR_TID.Z",
-        "SR_CTAID.X",
-        "SR_CTAID.Y",
-        "SR_CTAID.Z",
-        "SR_NTID",
-        "SR_EQMASK",
-        "SR_LTMASK",
-        "SR_LEMASK",
-        "SR_GTMASK",
-        "SR_GEMASK",
-        "SR_SWINHI",
-        "SR_LWINHI",
-        "SR_CgaCtaId",
-        "SRZ",
-    ];
-    INVARIANT.contains(&name.spelling())
-}
-
 /// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are constant for the
 /// thread, otherwise that of a clock read.
 pub(super) fn state(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
-    if names.peek().is_some() && names.all(is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
+    if names.peek().is_some() && names.all(Symbol::is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const WIDEST_GROUP: u8 = 4;
 /// The mapping between SSA values, register numbers and register groups.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
-    /// By value: its first register number.
+    /// By value: its lowest register number.
     first: Vec<u32>,
     /// By register number: the register group that it belongs to.
     group: Vec<u32>,
@@ -46,7 +46,7 @@ impl ValueNumbers {
             let (count, weight) = if class.width > WIDEST_GROUP { (class.width, 1) } else { (1, class.width) };
             for _ in 0..count {
                 numbers.group.extend((0..weight).map(|_| numbers.groups.len() as u32));
-                numbers.groups.push(Group { class: RegisterClass::of(class.file), weight });
+                numbers.groups.push(Group { class: RegisterClass::of_file(class.file), weight });
             }
         }
         numbers
@@ -105,7 +105,7 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
         Op::Pseudo(Pseudo::Phi) => return push_sched_barrier(code),
     };
     let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
-    let reg_accesses = ValueAccesses::of(numbers, function, inst, opcode.is_some().then_some(class));
+    let reg_accesses = ValueAccesses::collect(numbers, function, inst, opcode.is_some().then_some(class));
     let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
@@ -141,6 +141,7 @@ fn push_sched_barrier(code: &mut Code) {
 #[derive(Default)]
 /// The register accesses of one instruction on values.
 struct ValueAccesses {
+    /// Registers that the instruction reads.
     reads: SmallVec<[RegAccess; 8]>,
     /// The results, followed by the tied operands.
     writes: SmallVec<[RegAccess; 8]>,
@@ -150,7 +151,7 @@ struct ValueAccesses {
 
 impl ValueAccesses {
     /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
-    fn of(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueAccesses {
+    fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueAccesses {
         let mut reg_accesses = ValueAccesses::default();
         let data = &function.insts[inst];
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
@@ -206,7 +207,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             _ => None,
         })
     };
-    // `PR` and `UPR` stand for all predicate registers at once, which the operands do not name as values.
+    // `PR` and `UPR` name all predicate registers at once, which are not operands, so the instruction is a scheduling barrier.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return OrderEffect::SchedBarrier;
     }

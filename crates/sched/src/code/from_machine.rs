@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::effect::{self, OpcodeOrder};
 use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
-/// Register files whose dependences order instructions, in the order of their register numbers.
+/// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
 /// Number of register numbers reserved for each register file.
 const FILE_SIZE: u32 = 256;
@@ -20,7 +20,7 @@ const FILE_SIZE: u32 = 256;
 /// Returns code on physical registers without items, with one register group per register.
 pub fn empty() -> Code {
     static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
-        FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 })).collect()
+        FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of_file(file), weight: 1 })).collect()
     });
     Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
@@ -32,7 +32,7 @@ pub fn register(file: RegFile, number: u16) -> Option<u32> {
     Some(file as u32 * FILE_SIZE + u32::from(number))
 }
 
-/// Builds the items of decoded instructions.
+/// Returns the items of decoded instructions.
 pub fn code(instructions: &[Instruction]) -> Code {
     let mut code = empty();
     for instruction in instructions {
@@ -76,7 +76,7 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     };
 }
 
-/// What is known about the memory access of an instruction beyond its encoding.
+/// The compiler's description of the memory access of an instruction, which the encoding does not contain.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessKnowledge<'a> {
     /// Nothing beyond the encoding.
@@ -87,7 +87,7 @@ pub enum AccessKnowledge<'a> {
     Relocated(&'a MemoryAccess),
 }
 
-/// Appends an instruction, with what the compiler knows about its memory access.
+/// Appends an instruction. `known` is the compiler's description of its memory access.
 pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'_>) {
     let class = Class::of(instruction);
     let found = accesses(instruction);
@@ -108,6 +108,7 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'
     code.push(&new, |register| register);
 }
 
+/// The registers that an instruction reads or writes.
 type RegAccesses = SmallVec<[RegAccess; 8]>;
 
 /// Returns the registers that an instruction reads and those that it writes.
@@ -226,8 +227,8 @@ pub(super) fn described_access(
     OrderEffect::Access(MemAccess { kind: access_kind(writes, is_constant), space, strong, address })
 }
 
-/// Mixes a part of an address into `form`, the hash of the address form. Equal hashes count as equal forms; collisions of 64 bits are
-/// neglected.
+/// Returns the hash `form` of an address form, updated by one more part of the address. Equal hashes count as equal forms; collisions of 64
+/// bits are neglected.
 pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);
@@ -252,7 +253,8 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     for access in found.iter().filter(|access| access.place == AccessPlace::Address(number as u8)) {
         code.address_registers.extend(access.registers().filter_map(|number| register(access.file, number)));
     }
-    // The form covers everything except registers and the final offset, so that equal forms differ only in these.
+    // The form covers everything except the registers and the final offset, so two addresses with equal forms differ only in registers and
+    // offset.
     let mut form = mix(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);

@@ -26,7 +26,6 @@ use oriole_hardware::{Class, Port};
 use oriole_isa::{Opcode, RegFile};
 
 pub(crate) use effect::blocks_later_accesses;
-pub use effect::is_invariant_special_register;
 
 /// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,15 +132,20 @@ pub struct Item {
     pub effect: OrderEffect,
     /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
     first_access: u32,
+    /// Number of reads.
     reads: u16,
+    /// Number of writes.
     writes: u16,
     /// Index in [`Code::item_groups`] of the first register group read; `read_groups` groups that are read are followed by `written_groups`
     /// groups that are written.
     first_group: u32,
+    /// Number of register groups read.
     read_groups: u16,
+    /// Number of register groups written.
     written_groups: u16,
-    /// Index in [`Code::ordered`] of the first ordered register, and their number.
+    /// Index in [`Code::ordered`] of the first ordered register.
     first_ordered: u32,
+    /// Number of ordered registers.
     ordered: u16,
     /// Whether the item waits until all earlier matrix products have ended.
     pub drains_products: bool,
@@ -161,11 +165,11 @@ pub enum RegisterClass {
 }
 
 /// Number of [`RegisterClass`]es.
-pub const REGISTER_CLASSES: usize = 4;
+pub(crate) const REGISTER_CLASSES: usize = 4;
 
 impl RegisterClass {
     /// Returns the register class of a register file, or `None` if its registers are not counted.
-    pub fn of(file: RegFile) -> Option<RegisterClass> {
+    pub fn of_file(file: RegFile) -> Option<RegisterClass> {
         match file {
             RegFile::General => Some(RegisterClass::General),
             RegFile::Predicate => Some(RegisterClass::Predicate),
@@ -200,7 +204,9 @@ pub struct Code {
     item_groups: Vec<u32>,
     /// Ordered registers of all items, contiguous per item.
     ordered: Vec<u32>,
+    /// All register groups.
     groups: Cow<'static, [Group]>,
+    /// Number of different registers.
     registers: u32,
 }
 
@@ -316,7 +322,7 @@ impl Code {
     }
 
     /// Returns the indices of the register groups that an item writes, each once.
-    pub fn written_groups(&self, item: &Item) -> &[u32] {
+    pub(crate) fn written_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize + usize::from(item.read_groups);
         &self.item_groups[start..start + usize::from(item.written_groups)]
     }
@@ -328,13 +334,13 @@ impl Code {
     }
 
     /// Returns whether `item` writes a register that `reader` reads.
-    pub fn writes_for(&self, item: &Item, reader: &Item) -> bool {
+    pub(crate) fn writes_for(&self, item: &Item, reader: &Item) -> bool {
         let reads = self.reads(reader);
         self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))
     }
 
     /// Returns the number of cycles until the call at `position` returns, or `None` if that is unknown or the item is not a call.
-    pub fn call_cycles(&self, position: usize) -> Option<u32> {
+    pub(crate) fn call_cycles(&self, position: usize) -> Option<u32> {
         let found = self.calls.binary_search_by_key(&(position as u32), |call| call.0).ok()?;
         Some(self.calls[found].1)
     }

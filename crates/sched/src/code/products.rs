@@ -217,7 +217,7 @@ fn accumulators(function: &Function) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Broken, check};
+    use crate::check::{OrderViolation, check};
     use crate::code::from_ir::push_values;
 
     /// Returns the items of the only block of a function on values.
@@ -231,7 +231,7 @@ mod tests {
     }
 
     /// Moves the item at `from` to `to` and returns the verdict of the checker, and whether the dependency graph allows the new order.
-    fn moved(code: &Code, from: usize, to: usize) -> (Result<(), Broken>, bool) {
+    fn moved(code: &Code, from: usize, to: usize) -> (Result<(), OrderViolation>, bool) {
         // The last item, `EXIT`, is a scheduling barrier.
         let items = code.items.len() - 1;
         let mut order: Vec<usize> = (0..items).collect();

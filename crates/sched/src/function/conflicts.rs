@@ -1,8 +1,8 @@
 //! Schedules blocks again that lose many cycles to bank conflicts of their registers.
 //!
-//! Backend B does not know the register banks. A warp that is not waiting for anything else then loses a cycle wherever an instruction
-//! reads two registers of one bank that the reuse cache does not hold: in a loop of multiply-adds up to a third of all cycles. Backend C
-//! orders such a block by what the reuse cache holds. Its order is taken if it has fewer conflicts and does not take longer.
+//! Backend B does not know the register banks. A warp then loses a cycle wherever an instruction reads two registers of one bank that are
+//! not in the reuse cache: in a loop of multiply-adds up to a third of all cycles. Backend C orders such a block so that more operands are
+//! in the reuse cache. Its order is taken if it has fewer conflicts and does not take longer.
 
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
@@ -15,7 +15,7 @@ use crate::graph::Builder;
 use crate::in_flight::InFlight;
 use crate::pressure::{BlockLiveness, PressureTracker};
 
-/// A block is scheduled again if its conflicts cost at least this part of its issue slots.
+/// Minimum ratio of conflict cycles to issue slots for which a block is scheduled again.
 const MIN_CONFLICTS: f64 = 0.1;
 /// Maximum number of instructions of a block that is scheduled again.
 const MAX_ITEMS: usize = 1024;
@@ -77,12 +77,12 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    /// Measures an order of the instructions of a block.
-    fn cost(&self, function: &Function, products: &ProductRegisters, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> Cost {
+    /// Measures the cost of an order of the instructions of a block.
+    fn cost(&self, function: &Function, products: &ProductRegisters, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> OrderCost {
         let mut code = from_machine::empty();
         insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, products, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
-        let mut cost = Cost { issued: issued as u32, cycles: 0, conflicts: 0 };
+        let mut cost = OrderCost { issued: issued as u32, cycles: 0, conflicts: 0 };
         for region in code.regions(0..code.items.len(), MAX_ITEMS) {
             let graph = builder.build(&code, region);
             let found = measure_allocated(&code, &graph, self.costs);
@@ -93,17 +93,18 @@ impl Scheduler<'_> {
     }
 }
 
-/// What an order of a block costs.
-struct Cost {
+/// Estimated cost of one order of a block.
+struct OrderCost {
     /// Number of instructions.
     issued: u32,
-    /// Cycles of a warp that is alone.
+    /// Number of cycles of one execution by a lone warp.
     cycles: u32,
-    /// Cycles lost by bank conflicts.
+    /// Number of cycles lost by bank conflicts.
     conflicts: u32,
 }
 
-impl Cost {
+impl OrderCost {
+    /// Returns whether conflicts cost at least [`MIN_CONFLICTS`] of the issue slots.
     fn is_conflicting(&self) -> bool {
         f64::from(self.conflicts) >= MIN_CONFLICTS * f64::from(self.issued)
     }

@@ -19,7 +19,7 @@ pub enum EdgeKind {
     Order,
 }
 
-/// An edge of the graph.
+/// An edge of the dependency graph.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Edge {
     /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
@@ -41,11 +41,14 @@ pub(super) struct Incoming {
     pub(super) runs: Vec<(u32, u32)>,
     /// By source node: the index in `edges` of the latest edge from it. Valid only if the index is in the current run.
     latest_edge: Vec<u32>,
+    /// Number of items of the region.
     pub(super) items: u32,
+    /// Number of joins created so far.
     pub(super) joins: u32,
 }
 
 impl Incoming {
+    /// Resets the state for a region with this number of items.
     pub(super) fn start(&mut self, items: usize) {
         self.edges.clear();
         self.runs.clear();

@@ -37,13 +37,15 @@ oriole_support::define_index!(
     "base"
 );
 
-/// What identifies a base: the hash of the address form, and each base register with the node that wrote it last.
+/// Identifies a base: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
 /// The latest accesses of one cell.
 #[derive(Default)]
 struct Cell {
+    /// Node of the last store; `None` if there is none.
     store: Option<u32>,
+    /// Nodes of the loads since that store.
     loads: SmallVec<[u32; 2]>,
 }
 
@@ -54,12 +56,14 @@ struct SpaceState {
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
+    /// Base of the stores in `current_stores`; `None` before the first store.
     current_base: Option<BaseId>,
     /// Node that follows the loads which every later store must follow; `None` if there are none.
     joined_loads: Option<u32>,
     /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
     /// must follow all of them.
     same_base_loads: Vec<u32>,
+    /// Base of the latest store; `None` before the first store.
     same_base: Option<BaseId>,
     /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
@@ -68,6 +72,7 @@ struct SpaceState {
 }
 
 impl SpaceState {
+    /// Resets the state for a new region.
     fn clear(&mut self) {
         (self.joined_stores, self.joined_loads) = (None, None);
         self.current_stores.clear();
@@ -86,7 +91,8 @@ impl SpaceState {
         if !writes {
             return;
         }
-        // Loads with other bases than this store go into the join. Loads with the same base are kept apart and compared by cell.
+        // Loads with other bases than this store are added to the join. Loads with the same base are kept in a separate list and compared
+        // by cell.
         let mut others: Vec<u32> = Vec::new();
         if self.same_base != Some(base) {
             others.append(&mut self.same_base_loads);
@@ -127,7 +133,7 @@ impl SpaceState {
         }
     }
 
-    /// Returns the nodes that a fence must get edges from. All other accesses precede one of these.
+    /// Returns the nodes that a fence must get edges from. Every other access has a path to one of these nodes.
     fn outstanding(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
         joined
@@ -140,13 +146,17 @@ impl SpaceState {
 /// The accesses, fences and barriers of a region so far.
 #[derive(Default)]
 pub(super) struct MemoryOrder {
+    /// By memory space: its accesses so far.
     spaces: [SpaceState; SPACES],
+    /// By address form and base registers: the base.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,
     /// The latest strong access or clock read since the latest fence; `None` if there is none.
     last_strong: Option<u32>,
+    /// Node of the latest fence; `None` if there is none.
     last_fence: Option<u32>,
+    /// Node of the latest barrier ([`OrderEffect::Sync`]); `None` if there is none.
     last_sync: Option<u32>,
     /// The latest barrier or point of divergence; `None` if there is none.
     last_barrier: Option<u32>,

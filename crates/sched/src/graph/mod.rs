@@ -1,4 +1,4 @@
-//! The dependency graph of a region: which items must precede which, and by how many cycles.
+//! The dependency graph of a region: for each item, the items that must follow it, and after how many cycles.
 //!
 //! **Nodes.** Nodes `0..items` are the items of the region, by position. Further nodes are *joins*: nodes without an instruction that stand
 //! for the completion of a set of accesses. A join replaces the edges from each of many loads to each of many stores ([`memory`]).
@@ -32,7 +32,7 @@ pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
 
-/// Assumed latency, in cycles, of an instruction of variable latency whose latency the model does not know.
+/// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
 /// Assumed cycles from issue until a result can be read, if the model has no latency for the pair of ports.
 const UNKNOWN_READER: u16 = 6;
@@ -44,8 +44,8 @@ pub struct Graph {
     pub region: Range<usize>,
     /// All nodes in a topological order: each node comes after its predecessors.
     pub order: Vec<u32>,
-    /// By node: the index of its first outgoing edge in `edges`; the last element is the number of edges.
-    first: Vec<u32>,
+    /// By node: the index in `edges` of its first outgoing edge; the last element is the number of edges.
+    first_edge: Vec<u32>,
     /// Outgoing edges, sorted by source node.
     edges: Vec<Edge>,
     /// By node: the number of incoming edges.
@@ -61,20 +61,20 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph with outgoing edges from the collected incoming edges, by a counting sort on the source node.
+    /// Returns the graph with outgoing edges for the collected incoming edges, by a counting sort on the source node.
     fn from_incoming(incoming: &Incoming, region: Range<usize>) -> Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
         graph.dependence_counts = vec![0; nodes];
-        let mut first = vec![0_u32; nodes + 1];
+        let mut first_edge = vec![0_u32; nodes + 1];
         for edge in &incoming.edges {
-            first[edge.node as usize + 1] += 1;
+            first_edge[edge.node as usize + 1] += 1;
         }
         for node in 0..nodes {
-            first[node + 1] += first[node];
+            first_edge[node + 1] += first_edge[node];
         }
         graph.edges = vec![Edge::default(); incoming.edges.len()];
-        let mut next = first.clone();
+        let mut next = first_edge.clone();
         let mut start = 0;
         for &(node, end) in &incoming.runs {
             graph.order.push(node);
@@ -86,7 +86,7 @@ impl Graph {
             }
             start = end;
         }
-        graph.first = first;
+        graph.first_edge = first_edge;
         graph
     }
 
@@ -101,14 +101,14 @@ impl Graph {
     }
 
     /// Returns the number of edges.
-    pub fn edge_count(&self) -> usize {
+    pub(crate) fn edge_count(&self) -> usize {
         self.edges.len()
     }
 
     /// Returns the edges to the nodes that depend on `node`.
     pub fn successors(&self, node: u32) -> &[Edge] {
         let node = node as usize;
-        &self.edges[self.first[node] as usize..self.first[node + 1] as usize]
+        &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
     }
 
     /// Returns, for each node, the number of incoming edges.
@@ -122,22 +122,22 @@ impl Graph {
         self.tails[node as usize].into()
     }
 
-    /// As [`Graph::tail`], but for a typical reader instead of the slowest one. The scheduling barrier after the region counts with its
-    /// actual latency. Other readers are assumed to be of the same class as the item, because dependence chains mostly continue with the
-    /// same kind of instruction.
-    pub fn typical_tail(&self, node: u32) -> u32 {
+    /// Returns the number of cycles as [`Graph::tail`] does, but for a typical reader instead of the slowest one. The scheduling barrier
+    /// after the region counts with its actual latency. Other readers are assumed to be of the same class as the item, because dependence
+    /// chains mostly continue with the same kind of instruction.
+    pub(crate) fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
 
     /// Returns the number of cycles from an item's issue until the scheduling barrier after the region can issue, for example a branch that
     /// reads a predicate or a call that reads an argument. Returns 0 if the scheduling barrier does not read the item's results.
-    pub fn barrier_latency(&self, node: u32) -> u32 {
+    pub(crate) fn barrier_latency(&self, node: u32) -> u32 {
         self.barrier_latencies[node as usize].into()
     }
 
-    /// Returns the graph of a loop body in the steady state. Items wait for operands of the previous iteration until the cycles in `starts`,
-    /// and the next iteration needs results the cycles in `tails` after their items issue. The graph's own starts are dropped: the
-    /// previous iteration is where they come from.
+    /// Returns the graph of a loop body in the steady state. Items wait for operands of the previous iteration until the cycles in
+    /// `starts`, and the next iteration needs results the cycles in `tails` after their items issue. The graph's own starts are dropped:
+    /// the previous iteration is where they come from.
     pub(crate) fn with_loop(&self, starts: &[u32], tails: &[u32]) -> Graph {
         let mut graph = self.clone();
         graph.operand_arrivals = starts.to_vec();
@@ -149,7 +149,7 @@ impl Graph {
 
     /// Returns, for each node, the first cycle in which its operands from before the region are available: 0, or more if such an operand
     /// is still in flight when the region starts.
-    pub fn start_cycles(&self) -> Vec<u32> {
+    pub(crate) fn start_cycles(&self) -> Vec<u32> {
         let mut starts = self.operand_arrivals.clone();
         starts.resize(self.nodes(), 0);
         starts
@@ -197,20 +197,28 @@ struct Register {
 /// An element of the linked list of readers of a register.
 #[derive(Clone, Copy)]
 struct Reader {
+    /// Node of the item that reads the register.
     node: u32,
+    /// Port by which the item reads; `None` if it has none.
     port: Option<Port>,
+    /// Index of the next reader in [`Builder::readers`], or [`NONE`].
     next: u32,
 }
 
 /// Builds dependency graphs. Its tables are reused from region to region.
 pub struct Builder<'m> {
+    /// The latencies of the target.
     model: &'m Model,
     /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
     /// each region.
     stamp: u32,
+    /// By register number: its last writer and its readers since.
     registers: Vec<Register>,
+    /// Elements of the linked lists of readers.
     readers: Vec<Reader>,
+    /// Accesses, fences and barriers of the region so far.
     memory: MemoryOrder,
+    /// The edges collected so far.
     incoming: Incoming,
 }
 

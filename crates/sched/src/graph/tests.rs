@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::{self, Broken};
+use crate::check::{self, OrderViolation};
 use crate::code::{AliasSpace, MemAccess, MemAccessKind, from_machine};
 use oriole_isa::{Target, parse};
 
@@ -289,10 +289,10 @@ fn checker_reports_the_violation() {
     let code = code(&lines);
     let judge = |order: [usize; 6]| check::check(&code, 0..6, &order);
     assert_eq!(judge([0, 1, 2, 3, 4, 5]), Ok(()));
-    assert!(matches!(judge([1, 0, 2, 3, 4, 5]), Err(Broken::Read { item: 1, .. })));
-    assert_eq!(judge([0, 1, 3, 2, 4, 5]), Err(Broken::Memory { item: 2 }));
-    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(Broken::SchedBarrier { .. })));
-    assert_eq!(judge([0, 1, 2, 3, 4, 4]), Err(Broken::NotAPermutation));
+    assert!(matches!(judge([1, 0, 2, 3, 4, 5]), Err(OrderViolation::Read { item: 1, .. })));
+    assert_eq!(judge([0, 1, 3, 2, 4, 5]), Err(OrderViolation::Memory { item: 2 }));
+    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(OrderViolation::SchedBarrier { .. })));
+    assert_eq!(judge([0, 1, 2, 3, 4, 4]), Err(OrderViolation::NotAPermutation));
 }
 
 /// With many loads and stores of two bases, the number of edges must be linear in the number of accesses, not quadratic.

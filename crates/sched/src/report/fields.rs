@@ -153,7 +153,7 @@ pub fn all(stage: AllocationStage) -> &'static [&'static str] {
 }
 
 /// Returns the index in [`all`] of the field that an instruction counts for, or `None` if it has no field.
-pub fn of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
+pub(crate) fn field_of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = TABLE.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
         AllocationStage::Pre => row.1,
@@ -213,7 +213,7 @@ mod tests {
         ] {
             let instruction = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             let class = Class::of(&instruction);
-            let field = |stage| of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| all(stage)[field]);
+            let field = |stage| field_of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| all(stage)[field]);
             assert_eq!((field(AllocationStage::Pre), field(AllocationStage::Post)), (before, after), "{text}");
         }
     }

@@ -11,13 +11,13 @@
 use std::fmt::Write;
 
 use super::latency_hiding;
-use super::statistics::{BlockSchedule, Gathered, LoopMetrics};
+use super::statistics::{BlockSchedule, FunctionStatistics, LoopMetrics};
 use super::target::RegisterTarget;
 
 /// The header before the name of the function.
 pub const HEADER: &str = "SCHEDULING GUIDANCE:";
 /// The header before the loops.
-pub const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
+pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
 /// Lowest level at which the register target is explained.
 const TARGET_LEVEL: u8 = 2;
@@ -41,12 +41,14 @@ pub struct PassSummary {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
-    /// Number of regions whose order was searched and proved to be the shortest, and number of those searched without such a proof.
+    /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
+    /// proof.
     pub proved: (usize, usize),
 }
 
 impl PassSummary {
-    /// Returns a phrase that says what a search proved, to be appended to a sentence; empty if nothing was searched.
+    /// Returns a phrase that says how many regions a search proved to be optimal, to be appended to a sentence; empty if nothing was
+    /// searched.
     pub fn proof(&self) -> String {
         match self.proved {
             (0, 0) => String::new(),
@@ -55,9 +57,9 @@ impl PassSummary {
     }
 }
 
-/// The input of the guidance text of one function.
+/// The function that the guidance text is about, with everything that the text states.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct GuidanceInput<'a> {
     /// Name of the function.
     pub name: &'a str,
     /// The scheduling backend and mode, as text.
@@ -67,11 +69,11 @@ pub struct Subject<'a> {
     /// The scheduling passes, in order.
     pub passes: &'a [PassSummary],
     /// Statistics of the final code.
-    pub code: &'a Gathered,
+    pub code: &'a FunctionStatistics,
 }
 
-/// Formats the guidance text of one function at a level of detail.
-pub fn text(subject: &Subject<'_>, level: u8) -> String {
+/// Returns the guidance text of one function at a level of detail, 0 to 4.
+pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
     let mut text = String::new();
     if level == 0 {
         return text;

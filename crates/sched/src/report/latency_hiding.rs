@@ -37,7 +37,7 @@ impl Category {
     }
 
     /// Returns the category of the results of an instruction class, or `None` if their distances are not measured.
-    fn of(class: Class) -> Option<Category> {
+    fn of_class(class: Class) -> Option<Category> {
         match class.name() {
             "load_shared" => Some(Category::Lds),
             "load_global" => Some(Category::Ldg),
@@ -63,6 +63,7 @@ pub struct Distances {
 }
 
 impl Distances {
+    /// Adds one distance, in issue cycles.
     fn add(&mut self, distance: u32) {
         self.least = if self.count == 0 { distance } else { self.least.min(distance) };
         self.most = self.most.max(distance);
@@ -92,7 +93,7 @@ fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
 }
 
 /// Adds the distances in one block to `hiding`.
-pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
+pub(crate) fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];
     // By register number: the position of its last writer, and that of the last reader since.
@@ -104,7 +105,7 @@ pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize
         for access in code.reads(item) {
             if let Some(&writer) = writers.get(&access.register)
                 && !std::mem::replace(&mut is_read[writer - range.start], true)
-                && let Some(category) = Category::of(code.items[writer].class)
+                && let Some(category) = Category::of_class(code.items[writer].class)
             {
                 hiding[category as usize].add(at(position) - at(writer));
             }
@@ -122,13 +123,13 @@ pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize
         }
     }
     for position in range.clone().filter(|position| !is_read[position - range.start]) {
-        if let Some(category) = Category::of(code.items[position].class) {
+        if let Some(category) = Category::of_class(code.items[position].class) {
             hiding[category as usize].elsewhere += 1;
         }
     }
 }
 
-/// Formats the distances as text, one line per category.
+/// Returns the distances as text, one line per category.
 pub fn lines(hiding: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in Category::ALL.into_iter().zip(hiding) {

@@ -11,6 +11,7 @@ use crate::backend::AllocationStage;
 /// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PrintCondition {
+    /// Always printed.
     Always,
     /// Printed if the target has uniform registers.
     UniformRegisters,
@@ -102,7 +103,7 @@ fn figure_named(figures: &[(String, Figure)], name: &str) -> Figure {
     figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
 }
 
-/// Formats the statistics lines of a stage.
+/// Returns the statistics lines of a stage.
 pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => BEFORE,
@@ -175,6 +176,7 @@ mod tests {
 # [instHint=142] [instPairs=4]
 ";
 
+    /// Returns the figures of [`SAMPLE`].
     fn sample_figures() -> Vec<(String, Figure)> {
         let count = |name: &str, value| (name.to_owned(), Figure::Count(value));
         let ratio = |name: &str, value| (name.to_owned(), Figure::Ratio(value));
@@ -219,7 +221,7 @@ mod tests {
     /// The rules of the published description of ptxas for the format after register allocation: no commas, a single spill size, hardware
     /// pipes instead of kinds of work.
     #[test]
-    fn the_second_format_has_the_pipes_and_no_commas() {
+    fn lines_after_allocation_have_pipes_and_no_commas() {
         let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);
         assert!(all.lines().skip(1).all(|line| !line.contains(',')), "{all}");
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));

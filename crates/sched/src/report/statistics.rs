@@ -1,8 +1,8 @@
 //! Collects the scheduling statistics of a function, before and after register allocation.
 //!
-//! [`gather`] counts in one pass over the code. [`Gathered::figures`] computes the fields of the statistics lines from these counts and
-//! from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size of the
-//! code.
+//! [`gather`] counts in one pass over the code. [`FunctionStatistics::figures`] computes the fields of the statistics lines from these
+//! counts and from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size
+//! of the code.
 //!
 //! **Throughputs** are fractions of a scheduler's time. The resident warps share the units of the scheduler. One round, in which every
 //! resident warp executes the function once, takes the maximum of three times: the latency of one warp alone, the busy time of the busiest
@@ -30,7 +30,7 @@ use crate::pressure::PressureTracker;
 /// The value of a field of the statistics lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
-    /// A count.
+    /// A number of items.
     Count(u64),
     /// A fraction or an average.
     Ratio(f64),
@@ -86,7 +86,7 @@ pub struct LoopMetrics {
 
 /// The counts and estimates of a function.
 #[derive(Clone, Debug)]
-pub struct Gathered {
+pub struct FunctionStatistics {
     /// Before or after register allocation.
     pub stage: AllocationStage,
     /// Number of machine instructions.
@@ -111,6 +111,7 @@ pub struct Gathered {
     pub loops: Vec<LoopMetrics>,
     /// Distances between producers and consumers, by category.
     pub hiding: LatencyDistances,
+    /// Counts for further fields of the statistics lines.
     extra: ExtraCounts,
     /// By field and unit: the number of cycles for which the instructions of the field keep the unit busy.
     busy_cycles_by_field: Vec<[f64; UNITS]>,
@@ -120,22 +121,34 @@ pub struct Gathered {
     issued: f64,
 }
 
-/// Counts for further fields of the statistics lines: numbers of instructions, except `_stored` and `_loaded`, which are in bytes, and
-/// `live_at_calls`, a number of registers.
+/// Counts for further fields of the statistics lines.
 #[derive(Clone, Copy, Default, Debug)]
 struct ExtraCounts {
+    /// Number of texture instructions.
     texture_insts: u64,
+    /// Number of instructions that read a register with the result of a texture instruction.
     texture_readers: u64,
+    /// Number of half-precision instructions.
     half_insts: u64,
+    /// Number of half-precision instructions that compute two values.
     half_packed: u64,
+    /// Number of bytes per thread that are stored to local memory.
     local_stored: u64,
+    /// Number of bytes per thread that are loaded from local memory.
     local_loaded: u64,
+    /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,
+    /// Number of texture instructions with the descriptor in a uniform register.
     uniform_textures: u64,
+    /// Number of texture instructions with the descriptor in a general register.
     bindless_textures: u64,
+    /// Number of instructions of the uniform datapath.
     uniform_insts: u64,
+    /// Number of copies from general to uniform registers (`R2UR`).
     copies_to_uniform: u64,
+    /// Maximum number of general registers that are live after a call.
     live_at_calls: u64,
+    /// Number of instructions whose results are rounded as IEEE 754 requires.
     precise_insts: u64,
 }
 
@@ -144,17 +157,17 @@ const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"]
 
 /// The inputs of [`gather`] for final code, with control words and physical registers.
 #[derive(Clone, Copy)]
-pub struct Final<'a> {
+pub struct FinalCode<'a> {
     /// The control word of each instruction.
     pub controls: Controls<'a>,
     /// The control-flow summary, computed before layout.
     pub flow_summary: &'a FlowSummary,
     /// The statistics before register allocation.
-    pub before: &'a Gathered,
+    pub before: &'a FunctionStatistics,
 }
 
-/// Gathers the statistics of a function: before register allocation, or of final code.
-pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<Final<'_>>) -> Gathered {
+/// Returns the statistics of a function: before register allocation, or of final code.
+pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<FinalCode<'_>>) -> FunctionStatistics {
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
     let own;
@@ -169,7 +182,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
     let controls = final_code.map(|code| code.controls);
     let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
     let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
-    let mut gathered = Gathered::empty(stage);
+    let mut gathered = FunctionStatistics::empty(stage);
     let mut pressure = Pressure::new(function, &listing);
     for (block, range) in &listing.blocks {
         let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
@@ -207,7 +220,7 @@ impl BlockTime {
     }
 }
 
-/// Estimates the issue cycles of all reachable blocks.
+/// Returns the timing of all reachable blocks.
 fn block_times(
     function: &Function,
     listing: &Listing,
@@ -273,7 +286,7 @@ fn block_schedule(function: &Function, block: Block, timing: &Timing, executions
     BlockSchedule { block, cycles: timing.cycles, waited: timing.waited, executions, live, schedule: schedule.collect() }
 }
 
-/// Computes the figures of all loops.
+/// Returns the metrics of all loops.
 fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
     let FlowSummary { loops, known: often, .. } = flow_summary;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
@@ -306,11 +319,14 @@ fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
 
 /// Computes the register pressure on SSA values; does nothing after register allocation.
 struct Pressure {
+    /// Liveness of the values; `None` after register allocation.
     liveness: Option<Liveness>,
+    /// Counts live registers.
     tracker: PressureTracker,
 }
 
 impl Pressure {
+    /// Computes the liveness of a function, if it is not allocated yet.
     fn new(function: &Function, listing: &Listing) -> Pressure {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
         Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
@@ -324,9 +340,9 @@ impl Pressure {
         listing: &Listing,
         block: Block,
         range: &Range<usize>,
-        gathered: &mut Gathered,
+        gathered: &mut FunctionStatistics,
     ) -> Option<i32> {
-        let live = LiveValues::of(function, listing.numbers.as_ref()?, self.liveness.as_ref()?, block);
+        let live = LiveValues::of_block(function, listing.numbers.as_ref()?, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
         self.tracker.enter_region(&listing.code, range.clone());
         for position in range.clone() {
@@ -345,10 +361,11 @@ impl Pressure {
     }
 }
 
-impl Gathered {
-    fn empty(stage: AllocationStage) -> Gathered {
+impl FunctionStatistics {
+    /// Returns statistics of zero instructions.
+    fn empty(stage: AllocationStage) -> FunctionStatistics {
         let fields = fields::all(stage).len();
-        Gathered {
+        FunctionStatistics {
             stage,
             instructions: 0,
             latency: 0.0,
@@ -387,7 +404,7 @@ impl Gathered {
             self.issued += executions;
             let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
             self.total_busy_cycles[unit] += executions * cycles;
-            match fields::of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
+            match fields::field_of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
                 Some(field) => {
                     self.counts[field] += 1;
                     self.busy_cycles_by_field[field][unit] += executions * cycles;
@@ -408,6 +425,7 @@ impl Gathered {
 }
 
 impl ExtraCounts {
+    /// Counts one instruction.
     fn count_inst(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();
@@ -481,7 +499,7 @@ pub struct LinkFacts {
     pub divergent_branches: u64,
 }
 
-impl Gathered {
+impl FunctionStatistics {
     /// Returns the maximum number of general registers live after a call.
     pub fn live_at_calls(&self) -> u64 {
         self.extra.live_at_calls

@@ -66,7 +66,7 @@ impl RegisterTarget {
     }
 
     /// Returns whether the register limit, and not occupancy alone, determines the target.
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         let Bounds { tuple_gaps, reserved, limit, .. } = self.bounds;
         self.live + tuple_gaps > limit || limit < self.max_for_occupancy - reserved
     }
@@ -122,10 +122,12 @@ impl fmt::Display for RegisterTarget {
 mod tests {
     use super::*;
 
+    /// Returns bounds with 4 registers for tuple gaps, 2 hidden registers and full occupancy.
     fn bounds(launch: Option<Launch>, limit: i32) -> Bounds {
         Bounds { launch, tuple_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
     }
 
+    /// Returns the target for an original order with `live` live registers on sm_90.
     fn target(live: i32, launch: Option<Launch>, limit: i32) -> RegisterTarget {
         RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds(launch, limit))
     }
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept() {
+    fn target_respects_the_register_limit() {
         let found = target(30, None, 30);
         assert_eq!(found.registers, 26);
         assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");

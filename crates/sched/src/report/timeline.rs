@@ -25,7 +25,7 @@ use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop.
-pub const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
+pub(crate) const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
 
 /// The hardware data from which issue cycles are estimated.
 #[derive(Clone, Copy)]
@@ -46,6 +46,7 @@ pub enum LatencyAssumption {
 }
 
 impl LatencyAssumption {
+    /// Returns the assumed latency in cycles.
     fn cycles_of(self, time: Time) -> u16 {
         match self {
             LatencyAssumption::Usual => time.usual,
@@ -90,9 +91,9 @@ impl Listing {
         Listing { code, blocks, numbers }
     }
 
-    /// Translates the results in flight at the end of `from` to the entry of its successor `block`. The result of a phi is ready when its
+    /// Returns the results in flight at the end of block `from`, as its successor `block` sees them. The result of a phi is ready when its
     /// operand for the predecessor `from` is ready.
-    pub fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
+    pub(crate) fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
         for &phi in function.phis(block) {
@@ -119,11 +120,12 @@ pub struct Timing {
     pub cycles: u32,
     /// Number of cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
     pub waited: u32,
-    /// By instruction: what it waited for after the stall count of the previous one had elapsed. Filled by [`by_controls`] only.
+    /// By instruction: the reason and the length of its wait after the stall count of the previous instruction had elapsed. Filled by
+    /// [`by_controls`] only.
     pub delays: Vec<Delay>,
 }
 
-/// What an instruction waits for after the stall count of the previous instruction has elapsed, and for how many cycles.
+/// The reason why an instruction waits after the stall count of the previous instruction has elapsed, and the number of cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Delay {
     /// It does not wait.
@@ -180,7 +182,7 @@ impl ResultsInFlight {
 
 /// Estimates the issue cycles of a block from operand latencies and units. `in_flight` has the results in flight at its start, and is
 /// replaced by those at its end.
-pub fn by_operands(
+pub(crate) fn by_operands(
     code: &Code,
     range: &Range<usize>,
     figures: HardwareFigures<'_>,

@@ -13,31 +13,35 @@ use crate::backend::{Length, Reason, Schedule, ScheduleMode, Search};
 /// One scheduling decision; instructions are indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PickByIndex {
+    /// Index in the block of the instruction that was chosen.
     picked: usize,
+    /// Index in the block of the second-best candidate; `None` if no other instruction was ready.
     runner_up: Option<usize>,
+    /// The criterion that decided between the two.
     reason: Reason,
+    /// Issue cycle, from the start of the region.
     cycle: u32,
 }
 
 /// The decisions of one region; instructions are indices in the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedRegion {
+    /// The decisions, in issue order.
     picks: Vec<PickByIndex>,
     /// Index in the block of the first instruction of the region.
     start: usize,
-    /// Length of the old order.
+    /// Length of the old order, in cycles.
     before: Length,
-    /// Length of the new order.
+    /// Length of the new order, in cycles.
     after: Length,
-    /// What an exhaustive search found out about the new order.
+    /// Result of a search for the best order; [`Search::None`] if there was none.
     search: Search,
     /// Whether the new order is used.
     is_better: bool,
 }
 
 impl TracedRegion {
-    /// Records the decisions of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the
-    /// block.
+    /// Returns the record of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the block.
     pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_better: bool) -> TracedRegion {
         let picks = schedule.picks.iter().map(|pick| PickByIndex {
             picked: pick.picked - block_start,
@@ -85,13 +89,13 @@ pub struct TracedAttempt {
     pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
-    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, what a search for the
-    /// shortest order found out, and whether the new order is used.
+    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, result of a search
+    /// for the best order, and whether the new order is used.
     pub regions: Vec<(usize, Length, Length, Search, bool)>,
 }
 
 impl TracedAttempt {
-    /// Records an attempt. `insts` lists the instructions of the block in the old order.
+    /// Returns the record of an attempt. `insts` lists the instructions of the block in the old order.
     pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
@@ -111,8 +115,8 @@ impl TracedAttempt {
 /// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
 const WIDEST: usize = 64;
 
-/// Formats the attempts to schedule the blocks of a function. Each decision is a line `cycle picked | runner-up | reason` under headings
-/// for block and region.
+/// Returns the attempts to schedule the blocks of a function as text. Each decision is a line `cycle picked | runner-up | reason` under
+/// headings for block and region.
 pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> String {
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {

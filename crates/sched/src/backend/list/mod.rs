@@ -39,8 +39,11 @@ const SCOREBOARDS: usize = 6;
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
+    /// The items of the block.
     code: &'a Code,
+    /// The dependency graph of the region.
     graph: &'a Graph,
+    /// Mode, budget and knobs.
     settings: &'a Settings,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
@@ -57,8 +60,11 @@ struct ListScheduler<'a> {
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,
+    /// State of the pipeline.
     clock: Clock<'a>,
+    /// The ready items.
     ready: Ready,
+    /// The part of the state that depends on earlier decisions.
     state: PickState,
     /// By item: whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
@@ -87,14 +93,17 @@ struct PickState {
 pub(super) struct ListScheduling;
 
 impl Strategy for ListScheduling {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "a"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "list scheduler"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -119,24 +128,28 @@ impl Strategy for ListScheduling {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns the maximum number of instructions in a region.
     fn longest_region(&self) -> usize {
         LONGEST_REGION
     }
 
+    /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
     fn largest_function(&self) -> usize {
         LARGEST_FUNCTION
     }
 
+    /// Returns true: `--sched-backend auto` tries the strategy on every function.
     fn is_tried_by_auto(&self) -> bool {
         true
     }
 }
 
-/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
+/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings, .. } = *region;
     let heights = graph.heights();
@@ -253,7 +266,7 @@ impl ListScheduler<'_> {
         let excess_general = over(0).max(0);
         Candidate {
             node,
-            byte: 0,
+            priority_bits: 0,
             overflow: excess > 0,
             change,
             memory_latency: priority::memory_latency(item),

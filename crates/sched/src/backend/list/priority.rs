@@ -49,10 +49,11 @@ use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
 pub(super) const NO_SEQUENCE: u32 = u32::MAX;
-/// Readers of in-flight results count as near if their operands arrive at most this number of cycles after those of the first reader.
+/// Maximum difference, in cycles, between the arrival of the operands of a reader and those of the first reader, for the reader to count as
+/// near.
 const CUTOFF_CYCLES: u32 = 9;
-/// Maximum number of readers of in-flight results that are compared with the cutoff, from the description.
-const TABLE: usize = 32;
+/// Maximum number of readers of in-flight results for which the cutoff is evaluated, from the description.
+const MAX_COMPARED_READERS: usize = 32;
 
 // Bits of the priority. The module header has their meaning.
 const YIELD_RELATED: u8 = 1 << 7;
@@ -80,18 +81,20 @@ pub(super) enum MemoryLatency {
 pub(super) struct Candidate {
     /// Node in the dependency graph.
     pub node: u32,
-    /// The eight-bit priority (table in the module comment); 0 until [`Candidate::pack`] computes it.
-    pub byte: u8,
-    /// Whether the candidate takes registers of a class whose budget would then be exceeded.
+    /// The eight priority bits (table in the module comment); 0 until [`Candidate::pack`] computes them.
+    pub priority_bits: u8,
+    /// Whether the candidate takes registers of a class whose budget is exceeded after it issues.
     pub overflow: bool,
     /// Change of the number of live registers of each class if the candidate issues.
     pub change: Counts,
+    /// Latency of the memory that the candidate accesses.
     pub(super) memory_latency: MemoryLatency,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is in use at this step.
     pub(super) hot_cold_active: bool,
+    /// Whether the candidate is a `YIELD`.
     pub(super) is_yield: bool,
-    /// Bit 6 of the priority: whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item, so
-    /// that other warps should get the issue slot.
+    /// Bit 6 of the priority: whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item,
+    /// so that other warps should get the issue slot.
     pub(super) yield_flag: bool,
     /// Whether the candidate accesses shared memory.
     pub(super) is_shared: bool,
@@ -125,7 +128,7 @@ impl Candidate {
 
     /// Returns whether bit 4 of the priority (`hot counts`) is set.
     pub(super) fn has_hot_flag(&self) -> bool {
-        self.byte & HOT_COUNTS != 0
+        self.priority_bits & HOT_COUNTS != 0
     }
 
     /// Computes the eight-bit priority.
@@ -147,7 +150,7 @@ impl Candidate {
             (CRITICAL, critical),
             (TIE, self.reads_in_flight()),
         ];
-        self.byte = bits.into_iter().filter(|bit| bit.1).fold(0, |byte, (bit, _)| byte | bit);
+        self.priority_bits = bits.into_iter().filter(|bit| bit.1).fold(0, |priority_bits, (bit, _)| priority_bits | bit);
     }
 }
 
@@ -162,11 +165,13 @@ pub(super) struct Statistics {
     pub freed: i32,
     /// Number of general registers that all candidates together would take.
     pub taken: i32,
-    /// As `taken`, for candidates whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
+    /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
+    /// of the first candidate.
     pub taken_near: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
-    /// Number of candidates that read in-flight results whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
+    /// Number of candidates that read in-flight results and whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those of the first
+    /// such candidate.
     pub within_cutoff: usize,
     /// Minimum number of readers of in-flight results for which bit 1 of the priority is set.
     pub depth_threshold: usize,
@@ -183,10 +188,10 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Collects the figures; `queue_depth` is the normal value of [`Statistics::depth_threshold`].
+    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::depth_threshold`].
     pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
         let mut found = Statistics { shortest_wait: u32::MAX, depth_threshold: queue_depth, ..Statistics::default() };
-        let mut waits = [u32::MAX; TABLE];
+        let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
             found.shared_memory += u32::from(candidate.is_shared);
             found.freed += candidate.change[0].min(0);
@@ -195,7 +200,7 @@ impl Statistics {
             found.longest_depth = found.longest_depth.max(candidate.depth);
             found.any_stall_free |= candidate.stall_free;
             if candidate.reads_in_flight() {
-                if found.in_flight_readers < TABLE {
+                if found.in_flight_readers < MAX_COMPARED_READERS {
                     waits[found.in_flight_readers] = candidate.operand_wait_cycles;
                 }
                 found.in_flight_readers += 1;
@@ -203,7 +208,7 @@ impl Statistics {
             }
         }
         let cutoff = found.shortest_wait.saturating_add(CUTOFF_CYCLES);
-        found.within_cutoff = waits[..found.in_flight_readers.min(TABLE)].iter().filter(|&&wait| wait <= cutoff).count();
+        found.within_cutoff = waits[..found.in_flight_readers.min(MAX_COMPARED_READERS)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.operand_wait_cycles <= cutoff);
         found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
         // As in the published description of ptxas: fewer readers suffice to set bit 1 if the candidates would take more registers than the
@@ -212,7 +217,7 @@ impl Statistics {
             found.depth_threshold = queue_depth / 2;
         }
         if !found.any_stall_free {
-            // The pipeline stalls in any case: wait for the operands that arrive first. The longer critical path breaks ties.
+            // All candidates stall, so the candidate whose operands arrive first is preferred. The longer critical path breaks ties.
             let first = candidates.iter().min_by_key(|candidate| (candidate.earliest, std::cmp::Reverse(candidate.height), candidate.node));
             found.preferred = first.map(|candidate| candidate.node);
         }
@@ -253,7 +258,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
     if saves && let Some(decision) = prefer_lower(first.change, second.change, Reason::Registers) {
         return decision;
     }
-    let differs = first.byte ^ second.byte;
+    let differs = first.priority_bits ^ second.priority_bits;
     let checked = [
         (HOT_COUNTS, Reason::HotCounts),
         (YIELD_FLAG, Reason::YieldFlag),
@@ -262,18 +267,19 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
         (HOT, Reason::Hot),
     ];
     if let Some((bit, reason)) = checked.into_iter().find(|(bit, _)| differs & bit != 0) {
-        return (first.byte & bit != 0, reason);
+        return (first.priority_bits & bit != 0, reason);
     }
     break_tie(first, second, differs, context)
 }
 
 /// Compares two candidates whose bits 4, 6, 1, 2 and 5 are equal, in the order of comparisons of the published description of ptxas.
+/// Returns whether `first` wins, and the deciding comparison.
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
     let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();
     // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
     let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
-    let is_yield = |candidate: &Candidate| candidate.byte & YIELD_RELATED != 0;
+    let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED != 0;
     let compares_yields = context.compares_yields && differs & YIELD_RELATED != 0;
     both_read
         .then(|| prefer_lower(sequence(first), sequence(second), Reason::BarrierGroup))

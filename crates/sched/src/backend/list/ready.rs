@@ -6,11 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Number of candidates with available operands to compare, longest critical path first.
+/// Number of items with available operands that are compared in a step: those with the longest critical paths.
 const BY_HEIGHT: usize = 16;
-/// Number of candidates with available operands to compare, first in the original order first.
+/// Number of items with available operands that are compared in a step: those that come first in the original order.
 const BY_POSITION: usize = 12;
-/// Number of candidates with operands in flight to compare, earliest arrival first.
+/// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
 const BY_TIME: usize = 8;
 
 /// The ready list: items whose predecessors have all issued, by node number.

@@ -128,7 +128,7 @@ fn modes_have_names_and_codes() {
 fn candidate(node: u32) -> Candidate {
     Candidate {
         node,
-        byte: 0,
+        priority_bits: 0,
         overflow: false,
         change: [0; 4],
         memory_latency: priority::MemoryLatency::None,
@@ -159,8 +159,8 @@ fn each_bit_of_the_priority_has_its_condition() {
     let byte = |candidate: Candidate, context: Context, preferred: Option<u32>| {
         let mut candidate = candidate;
         candidate.pack(&context, &Statistics { preferred, ..Statistics::default() });
-        assert_eq!(candidate.has_hot_flag(), candidate.byte & 0b0001_0000 != 0);
-        candidate.byte
+        assert_eq!(candidate.has_hot_flag(), candidate.priority_bits & 0b0001_0000 != 0);
+        candidate.priority_bits
     };
     let plain = || context(ScheduleMode::Ilp);
     let hot = Candidate { memory_latency: priority::MemoryLatency::Long, ..candidate(1) };
@@ -228,7 +228,7 @@ fn the_table_of_readers_is_limited() {
 fn each_criterion_decides_alone() {
     let worse = candidate(1);
     let reader = |sequence| Candidate { scoreboard_sequence: sequence, ..candidate(1) };
-    let bits = |byte| Candidate { byte, ..candidate(1) };
+    let bits = |priority_bits| Candidate { priority_bits, ..candidate(1) };
     let ilp = context(ScheduleMode::Ilp);
     let over = |taken| Candidate { overflow: true, change: [taken, 0, 0, 0], ..candidate(1) };
     let taking = |taken| Candidate { change: [taken, 0, 0, 0], ..candidate(1) };

@@ -1,9 +1,9 @@
-//! Cache of solutions: identical regions are scheduled once.
+//! Caches the orders of regions, so that identical regions are scheduled once.
 //!
 //! The key is the *signature* of a region ([`super::problem::Problem::signature`]): everything that the search reads, with registers
-//! renumbered. It contains the dependency graph with latencies, instruction classes, liveness of registers, and after register
-//! allocation the banks and operand slots. The cache is a hash table with chaining; a hit requires equality of the whole signature. So a
-//! cached order is exactly the order that a search would return. Unrolled code is the main user: its copies differ in register names only.
+//! renumbered. It contains the dependency graph with latencies, instruction classes, liveness of registers, and after register allocation
+//! the banks and operand slots. The cache is a hash table with chaining; a hit requires equality of the whole signature. So a cached order
+//! is exactly the order that a search would return. Unrolled code is the main user: its copies differ in register names only.
 
 use std::hash::{Hash, Hasher};
 
@@ -16,6 +16,7 @@ pub(super) const MAX_CACHED_WORDS: usize = 16 << 20;
 
 /// A cached region with its order.
 struct CachedOrder {
+    /// The signature of the region.
     signature: Box<[u32]>,
     /// The best order, as nodes of the dependency graph.
     order: Box<[u32]>,
@@ -25,11 +26,12 @@ struct CachedOrder {
     next: Option<u32>,
 }
 
-/// The best orders of regions that were scheduled before.
+/// The cache: the best orders of the regions that were scheduled before.
 #[derive(Default)]
 pub(super) struct Solutions {
-    /// By hash of the signature: the index of the most recent solution.
-    first: FxHashMap<u64, u32>,
+    /// By hash of the signature: the index of the most recent solution with that hash.
+    newest_with_hash: FxHashMap<u64, u32>,
+    /// All cached orders, in the sequence in which they were added.
     solutions: Vec<CachedOrder>,
     /// Size of all signatures and orders, in 32-bit words.
     words: usize,
@@ -37,6 +39,7 @@ pub(super) struct Solutions {
     pub hits: usize,
 }
 
+/// Returns the hash of a signature.
 fn hash(signature: &[u32]) -> u64 {
     let mut hasher = FxHasher::default();
     signature.hash(&mut hasher);
@@ -53,7 +56,7 @@ impl Solutions {
     /// Returns the cached order of the region with this signature, and whether the register pressure of some tried order exceeded the
     /// scarcity threshold; `None` if it is not cached.
     pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
-        let mut at = self.first.get(&hash(signature)).copied();
+        let mut at = self.newest_with_hash.get(&hash(signature)).copied();
         while let Some(number) = at {
             let solution = &self.solutions[number as usize];
             if *solution.signature == *signature {
@@ -73,7 +76,7 @@ impl Solutions {
             return;
         }
         self.words += words;
-        let next = self.first.insert(hash(&signature), self.solutions.len() as u32);
+        let next = self.newest_with_hash.insert(hash(&signature), self.solutions.len() as u32);
         self.solutions.push(CachedOrder { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
     }
 }

@@ -94,14 +94,17 @@ const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 pub(super) struct TreeScheduling;
 
 impl Strategy for TreeScheduling {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "c"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "ordered trees, several attempts"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -119,15 +122,18 @@ impl Strategy for TreeScheduling {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut solutions = Solutions::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut solutions))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns true: `--sched-backend auto` tries the strategy on every function.
     fn is_tried_by_auto(&self) -> bool {
         true
     }
@@ -162,7 +168,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: 
     Proposal { picks, ..Proposal::new(region, groups, order, Reason::SourceOrder) }
 }
 
-/// Returns trace entries without a second-best candidate, with the same reason for all items; none if tracing is off.
+/// Returns a trace that gives the same reason for all items and no second-best candidates; empty if tracing is off.
 fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
     if !problem.settings.trace {
         return Vec::new();
@@ -174,7 +180,7 @@ fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick
 /// the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
-    let weights = Weights::of(problem);
+    let weights = Weights::for_problem(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
     let mut best: Option<(AttemptPlan, Vec<u32>)> = None;
@@ -209,8 +215,9 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     }
 }
 
-/// The data of a region from which its plans are made.
+/// Creates the plans of the attempts for a region.
 struct Plans<'p> {
+    /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
@@ -250,7 +257,7 @@ impl<'p> Plans<'p> {
         Plans { problem, least_issued: deepest.max(of_units).max(real), least_done, heights, latencies }
     }
 
-    /// Returns the number of attempts: fewer for larger regions, at least one.
+    /// Returns the maximum number of attempts: fewer for larger regions, at least one.
     fn count(&self) -> usize {
         let knobs = &self.problem.settings.knobs;
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)

@@ -17,7 +17,7 @@ use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 
-/// Stands for the unit of pseudo operations, which use none.
+/// Unit index of pseudo operations, which use no unit.
 pub(super) const NO_UNIT: usize = UNITS;
 
 /// A register group (the registers of one value), with its liveness at the start of the region.
@@ -27,7 +27,7 @@ pub(super) struct Group {
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
     pub weight: u8,
-    /// Whether the group is live at the start of the region.
+    /// Whether the group is live at the start of the region, or in an attempt at the current position.
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     pub used_after_region: bool,
@@ -37,13 +37,15 @@ pub(super) struct Group {
 
 /// One list of register group numbers per item, stored consecutively.
 #[derive(Clone, Default)]
-struct Lists {
+struct GroupLists {
     /// By item: the end of its list in `numbers`.
     ends: Vec<u32>,
+    /// The lists of all items, one after the other.
     numbers: Vec<u32>,
 }
 
-impl Lists {
+impl GroupLists {
+    /// Returns the register group numbers of an item.
     fn list_of(&self, item: u32) -> &[u32] {
         let start = if item == 0 { 0 } else { self.ends[item as usize - 1] };
         &self.numbers[start as usize..self.ends[item as usize] as usize]
@@ -57,9 +59,13 @@ impl Lists {
 
 /// A region to be scheduled, with everything that the search reads.
 pub(super) struct Problem<'a> {
+    /// The items of the block.
     pub code: &'a Code,
+    /// The dependency graph of the region.
     pub graph: &'a Graph,
+    /// Unit of each instruction class, and its cycles on the unit.
     pub costs: &'a Costs,
+    /// Mode, stage, budget and knobs.
     pub settings: &'a Settings,
     /// By item: its unit; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
@@ -69,9 +75,9 @@ pub(super) struct Problem<'a> {
     /// Register groups that the region accesses. Empty after register allocation.
     pub groups: Vec<Group>,
     /// The register groups that each item reads.
-    reads: Lists,
+    reads: GroupLists,
     /// The register groups that each item writes.
-    writes: Lists,
+    writes: GroupLists,
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
     /// By item: the read ports that it uses. Empty before register allocation.
@@ -97,8 +103,8 @@ impl<'a> Problem<'a> {
             units: items.iter().map(unit).collect(),
             tails: ports::tails(code, graph),
             groups: Vec::new(),
-            reads: Lists::default(),
-            writes: Lists::default(),
+            reads: GroupLists::default(),
+            writes: GroupLists::default(),
             live: tracker.live(),
             ports: Vec::new(),
         };
@@ -109,6 +115,7 @@ impl<'a> Problem<'a> {
         problem
     }
 
+    /// Returns the number of items of the region.
     pub(super) fn items(&self) -> usize {
         self.graph.items()
     }

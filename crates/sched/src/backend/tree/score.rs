@@ -28,20 +28,21 @@ const OVER_BUDGET: f64 = 4096.0;
 /// Weights of the parts of a score, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Weights {
+    /// Weight of a cycle of the order's length.
     pub cycle: f64,
-    /// Weight of a register above the budget.
+    /// Penalty for each register above the budget, in cycles.
     pub over_budget: f64,
-    /// Weight of a live general register.
+    /// Penalty for each live general register, in cycles.
     pub register: f64,
-    /// Weight of an operand read from the reuse cache.
+    /// Gain for each operand that is read from the reuse cache, in cycles.
     pub hit: f64,
-    /// Weight of a cycle lost by a bank conflict, beyond the cycle itself.
+    /// Penalty for each cycle lost by a bank conflict, in addition to that cycle.
     pub conflict: f64,
 }
 
 impl Weights {
     /// Returns the weights for the mode and the stage of a problem.
-    pub(super) fn of(problem: &Problem<'_>) -> Weights {
+    pub(super) fn for_problem(problem: &Problem<'_>) -> Weights {
         let register = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
@@ -55,6 +56,7 @@ impl Weights {
 /// The figures of an order from which its score is computed.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct OrderFigures {
+    /// Length of the order, in cycles.
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
     pub exit: u32,
@@ -70,7 +72,7 @@ pub(super) struct OrderFigures {
 
 impl OrderFigures {
     /// Computes the figures of a complete order.
-    pub(super) fn of(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
+    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit, hits, conflicts } = measured;
         OrderFigures { length, exit, excess, peak, hits, conflicts }
@@ -96,5 +98,5 @@ pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u
         order.clone().for_each(|node| pressure.step(problem, node));
     }
     let measured = ports::measure_order(code, graph, costs, (&problem.tails, &problem.ports), order);
-    OrderFigures::of(problem, measured, &pressure)
+    OrderFigures::new(problem, measured, &pressure)
 }

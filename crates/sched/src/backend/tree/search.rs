@@ -37,13 +37,13 @@ use super::constraint::Pressure;
 use super::problem::{NO_UNIT, Problem};
 use super::score::OrderFigures;
 
-/// Number of candidates of each tree to compare by cost, highest priority first.
+/// Number of items of each tree that are compared by cost in a step: those with the highest priorities.
 const OF_EACH_TREE: usize = 4;
-/// Number of candidates to compare by cost, in the original order.
+/// Number of items that are compared by cost in a step because they come first in the original order.
 const BY_POSITION: usize = 12;
-/// Number of candidates with operands in flight to compare by cost, earliest arrival first.
+/// Number of items with operands in flight that are compared by cost in a step: those whose operands arrive first.
 const BY_TIME: usize = 6;
-/// Number of candidates after the first whose bank conflicts and cache hits are compared with those of the first.
+/// Number of items, beside the first of a tree, whose bank conflicts and cache hits are compared in a step.
 const BY_PORTS: usize = 4;
 /// Cost of a bank conflict cycle, and gain of an operand from the reuse cache, in cycles.
 const CONFLICT_CYCLES: f64 = 0.125;
@@ -52,24 +52,24 @@ const OVER_BUDGET_CYCLES: f64 = 1e6;
 
 /// A latency in cycles; implements `Ord`, so that it can be part of a tree key.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Latency(pub f64);
+pub(super) struct OrderedLatency(pub f64);
 
-impl Eq for Latency {}
+impl Eq for OrderedLatency {}
 
-impl PartialOrd for Latency {
-    fn partial_cmp(&self, other: &Latency) -> Option<Ordering> {
+impl PartialOrd for OrderedLatency {
+    fn partial_cmp(&self, other: &OrderedLatency) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Latency {
-    fn cmp(&self, other: &Latency) -> Ordering {
+impl Ord for OrderedLatency {
+    fn cmp(&self, other: &OrderedLatency) -> Ordering {
         self.0.total_cmp(&other.0)
     }
 }
 
 /// Key of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
-pub(super) type Key = (Reverse<i32>, Reverse<Latency>, u32);
+pub(super) type Key = (Reverse<i32>, Reverse<OrderedLatency>, u32);
 
 /// The parameters of an attempt.
 #[derive(Clone, Debug)]
@@ -86,6 +86,7 @@ pub(super) struct AttemptPlan {
 pub(super) struct AttemptResult {
     /// The order, as nodes of the dependency graph.
     pub order: Vec<u32>,
+    /// The figures from which the score is computed.
     pub figures: OrderFigures,
     /// By item: the number of stall cycles before its issue.
     pub waits: Vec<u32>,
@@ -95,7 +96,9 @@ pub(super) struct AttemptResult {
 
 /// Decision of one step: the item to issue, and the second-best candidate with the deciding comparison (when tracing).
 struct Choice {
+    /// The chosen item.
     key: Key,
+    /// The second-best candidate and the criterion that decided; `None` unless traced.
     runner_up: Option<(u32, Reason)>,
 }
 
@@ -103,6 +106,7 @@ struct Choice {
 struct Objection {
     /// Cost, in cycles, of issuing the candidate nevertheless.
     cost: f64,
+    /// Why the candidate is rejected.
     reason: Reason,
 }
 
@@ -110,7 +114,9 @@ struct Objection {
 ///
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct Search<'p> {
+    /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
+    /// The parameters of the attempt.
     plan: &'p AttemptPlan,
     /// By item: the result latency in cycles, the second part of its key.
     latencies: &'p [f64],
@@ -126,15 +132,19 @@ pub(super) struct Search<'p> {
     earliest: Vec<u32>,
     /// By node: the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
+    /// State of the pipeline.
     clock: Clock<'p>,
+    /// The live registers; not used after register allocation.
     pressure: Pressure,
+    /// State of the register read ports; not used before register allocation.
     ports: PortState,
     /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
-    batch: u32,
+    batch_room: u32,
+    /// Whether the runner-up of each decision is recorded.
     is_traced: bool,
 }
 
-/// Schedules the region by a plan.
+/// Schedules the region by a plan, and returns the order with its figures.
 pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
@@ -150,7 +160,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         clock: Clock::new(problem.costs),
         pressure: Pressure::default(),
         ports: PortState::default(),
-        batch: 0,
+        batch_room: 0,
         is_traced,
     };
     search.pressure.start(problem);
@@ -179,16 +189,17 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         }
     }
     let (exit, PortState { hits, conflicts, .. }) = (measured.exit.max(measured.length.issued), search.ports);
-    result.figures = OrderFigures::of(problem, OrderLength { exit, hits, conflicts, ..measured }, &search.pressure);
+    result.figures = OrderFigures::new(problem, OrderLength { exit, hits, conflicts, ..measured }, &search.pressure);
     result
 }
 
 impl Search<'_> {
     /// Returns the key of a node in the trees.
     fn key(&self, node: u32) -> Key {
-        (Reverse(self.plan.priorities[node as usize]), Reverse(Latency(self.latencies[node as usize])), node)
+        (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latencies[node as usize])), node)
     }
 
+    /// Returns the unit of an item; [`NO_UNIT`] for pseudo operations.
     fn unit(&self, node: u32) -> usize {
         self.problem.units[node as usize].into()
     }
@@ -268,7 +279,7 @@ impl Search<'_> {
             && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
-    /// Selects the next item and removes it from the ready items.
+    /// Removes the next item from the ready items, and returns it.
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
@@ -279,10 +290,10 @@ impl Search<'_> {
         self.first_without_objection()
     }
 
-    /// Selects the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
+    /// Returns the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
     /// budget would be exceeded.
     fn continue_batch(&mut self) -> Option<Choice> {
-        if self.batch == 0 {
+        if self.batch_room == 0 {
             return None;
         }
         let key = *self.trees[Unit::Tensor.index()].first()?;
@@ -328,7 +339,7 @@ impl Search<'_> {
         None
     }
 
-    /// Selects the first item in key order without an objection, or the candidate of lowest cost if there is none.
+    /// Returns the first item in key order without an objection, or the candidate of lowest cost if there is none.
     ///
     /// At most `tree-rejections` items are rejected, which bounds the time of a step.
     fn first_without_objection(&mut self) -> Choice {
@@ -358,7 +369,7 @@ impl Search<'_> {
         choice
     }
 
-    /// Chooses the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
+    /// Returns the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
     ///
     /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
     fn prefer_cheaper_operands(&self, key: Key) -> Choice {
@@ -408,7 +419,7 @@ impl Search<'_> {
         self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
     }
 
-    /// Selects the candidate of lowest cost when registers are scarce.
+    /// Returns the candidate of lowest cost when registers are scarce.
     ///
     /// Cost in cycles: stall cycles, plus the change of live general registers times the cost of a register, plus a prohibitive penalty for
     /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register
@@ -475,8 +486,8 @@ impl Search<'_> {
         }
         if problem.settings.mode == ScheduleMode::DynBatch {
             let is_product = self.unit(node) == Unit::Tensor.index();
-            let size = if self.batch > 0 { self.batch } else { problem.settings.knobs.batch };
-            self.batch = if is_product { size.saturating_sub(1) } else { 0 };
+            let size = if self.batch_room > 0 { self.batch_room } else { problem.settings.knobs.batch };
+            self.batch_room = if is_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
         let Search { earliest, unissued_predecessors, .. } = self;

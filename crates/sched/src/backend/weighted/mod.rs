@@ -78,14 +78,17 @@ use view::{DirectedGraph, Direction, LiveOutTails};
 pub(super) struct WeightedScheduling;
 
 impl Strategy for WeightedScheduling {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "b"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "weighted, forward and backward"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -97,20 +100,23 @@ impl Strategy for WeightedScheduling {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }
 
+    /// Returns true: `--sched-backend auto` tries the strategy on every function.
     fn is_tried_by_auto(&self) -> bool {
         true
     }
 }
 
-/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
+/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
@@ -137,7 +143,7 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     let Region { code, graph, costs, settings, .. } = *region;
     let counts_registers = groups.is_some();
     let weights = Weights::new(settings, groups);
-    let live_out_tails = LiveOutTails::of(code, graph);
+    let live_out_tails = LiveOutTails::find(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
     let forward = Pass::new(DirectedGraph::forward(graph, &live_out_tails), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
@@ -156,7 +162,9 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
 struct Attempt {
     /// Positions in the code, in the new order.
     order: Vec<usize>,
+    /// The decisions in issue order; empty if tracing is off.
     picks: Vec<Pick>,
+    /// Length of the order, in cycles.
     length: Length,
     /// Cycles until the scheduling barrier at the end of the region can issue.
     exit_cycle: u32,
@@ -215,7 +223,8 @@ impl Attempt {
         self.peak.iter().zip(settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }
 
-    /// Compares two orders: excess over the register budget first; then cycles, then registers (in `reduce-reg` the other way round).
+    /// Returns whether an order is better than `other`: by excess over the register budget first; then by cycles, then by registers (in
+    /// `reduce-reg` by registers before cycles).
     fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);
@@ -224,6 +233,7 @@ impl Attempt {
         excess.then(later).is_lt()
     }
 
+    /// Converts the order to a schedule.
     fn into_schedule(mut self, settings: &Settings) -> Schedule {
         if settings.trace {
             let first = self.order.iter().copied().min().unwrap_or(0);

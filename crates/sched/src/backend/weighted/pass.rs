@@ -38,6 +38,7 @@ pub(super) struct PassResult {
 /// The functional unit that an item uses, and for how long.
 #[derive(Clone, Copy)]
 pub(super) struct UnitUse {
+    /// Index of the unit; [`UNITS`] for a pseudo operation.
     unit: u8,
     /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
@@ -59,14 +60,19 @@ impl UnitUse {
 
 /// State of a pass. Vectors are indexed by node.
 pub(super) struct Pass<'a> {
+    /// The dependency graph in the direction of the pass.
     view: DirectedGraph<'a>,
-    work: &'a [UnitUse],
+    /// By item: its unit, and the cycles on it.
+    unit_uses: &'a [UnitUse],
+    /// Mode, budget and knobs.
     settings: &'a Settings,
+    /// Weights of the parts of the score.
     weights: &'a Weights,
     /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
     /// By node, for ready items: the change of live registers of each class if the item were placed next.
     changes: Vec<Counts>,
+    /// The ready items.
     ready: Ready,
     /// In the backward pass, by node: the issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the
     /// forward pass.
@@ -83,17 +89,23 @@ pub(super) struct Pass<'a> {
     /// Number of ready items that set a scoreboard. In the backward pass, the readers of these items are placed and the items are not, so
     /// this is the number of results in flight at the current position.
     ready_scoreboard_setters: usize,
-    // Buffers that are kept to avoid allocations at each step.
+    // The next four vectors are buffers that are kept to avoid allocations at each step.
+    /// Ranks of the candidates of the current step.
     window: Vec<u32>,
+    /// By candidate of the window: its stall cycles.
     stalls: Vec<u32>,
+    /// Nodes that became ready in the current step.
     newly_ready: Vec<u32>,
+    /// Nodes whose change of live registers may differ after the current step.
     changed: Vec<u32>,
 }
 
-/// A scored item of the window, by rank.
+/// A scored item of the window.
 #[derive(Clone, Copy)]
 struct Candidate {
+    /// Position of the item in the original order, counted in the direction of the pass.
     rank: u32,
+    /// The score of the item.
     score: Score,
 }
 
@@ -109,7 +121,7 @@ impl<'a> Pass<'a> {
     /// pass, and is `None` for the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
-        work: &'a [UnitUse],
+        unit_uses: &'a [UnitUse],
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
@@ -122,7 +134,7 @@ impl<'a> Pass<'a> {
             cycles.iter().map(|&cycle| f64::from(cycle) / length).collect()
         };
         Pass {
-            work,
+            unit_uses,
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
@@ -185,7 +197,7 @@ impl<'a> Pass<'a> {
     fn entry(&self, node: u32) -> Entry {
         Entry {
             rank: self.view.rank(node),
-            unit: self.work[node as usize].unit.into(),
+            unit: self.unit_uses[node as usize].unit.into(),
             critical_path: self.view.critical_path[node as usize],
             earliest: self.view.earliest[node as usize],
         }
@@ -208,7 +220,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the first cycle in which an item can be placed.
     fn first_possible_cycle(&self, node: u32) -> u32 {
-        let work = self.work[node as usize];
+        let work = self.unit_uses[node as usize];
         let earliest = self.view.earliest[node as usize].max(self.cycle);
         if work.is_pseudo {
             return earliest;
@@ -224,7 +236,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the best and the second-best candidate of the window. The second-best one is exact only when tracing.
     fn pick(&mut self) -> (Candidate, Option<Candidate>) {
-        let (view, work) = (&self.view, self.work);
+        let (view, work) = (&self.view, self.unit_uses);
         self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
         let (mut window, mut stalls) = (std::mem::take(&mut self.window), std::mem::take(&mut self.stalls));
         self.ready.window(&mut window);
@@ -274,7 +286,7 @@ impl<'a> Pass<'a> {
     /// Places an item in its first possible cycle and updates registers, scoreboards and the ready list.
     fn place(&mut self, node: u32) {
         let at = self.first_possible_cycle(node);
-        let work = self.work[node as usize];
+        let work = self.unit_uses[node as usize];
         self.ready.remove(self.entry(node));
         if !work.is_pseudo {
             let busy = if self.view.direction == Direction::Forward { u32::from(work.cycles) } else { 0 };

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use oriole_hardware::units::UNITS;
 
-/// Number of candidates per unit to compare, longest critical path first.
+/// Number of items per unit that are compared in a step: those with the longest critical paths.
 const BY_CRITICAL_PATH: usize = 4;
-/// Number of candidates to compare, most registers freed first.
+/// Number of items that are compared in a step because they free the most registers.
 const BY_REGISTERS: usize = 8;
-/// Number of candidates with operands in flight to compare, earliest arrival first.
+/// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
 const BY_TIME: usize = 6;
 
 /// Maximum length of the sorted vector of a queue.
@@ -28,15 +28,17 @@ const SHORTEST_LIST: usize = 8;
 struct Queue<T> {
     /// The first entries, in ascending order.
     list: Vec<T>,
-    /// The other entries.
+    /// The entries that are not in `list`.
     tree: BTreeSet<T>,
 }
 
 impl<T: Ord + Copy> Queue<T> {
+    /// Returns an empty queue.
     fn new() -> Queue<T> {
         Queue { list: Vec::new(), tree: BTreeSet::new() }
     }
 
+    /// Inserts an entry; the order is kept.
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
         // The entry is larger than the whole vector, so it may also be larger than entries of the tree.
@@ -76,10 +78,12 @@ impl<T: Ord + Copy> Queue<T> {
 /// the lower half the rank.
 type SortKey = u64;
 
+/// Returns the sort key of an item.
 fn sort_key(critical_path: u32, rank: u32) -> SortKey {
     u64::from(!critical_path) << 32 | u64::from(rank)
 }
 
+/// Returns the rank in a sort key.
 fn rank_of(sort_key: SortKey) -> u32 {
     sort_key as u32
 }
@@ -103,6 +107,7 @@ pub(super) struct Ready {
 pub(super) struct Entry {
     /// Position in the original order, in the direction of the pass.
     pub rank: u32,
+    /// Index of the unit; [`UNITS`] for a pseudo operation.
     pub unit: usize,
     /// Length in cycles of the critical path from the item to the end of the region that is placed last: the end in a forward pass, the
     /// start in a backward pass.
@@ -195,9 +200,9 @@ impl Ready {
 mod tests {
     use super::*;
 
-    /// Compares a queue with a sorted set, with many more entries than the vector of the queue holds.
+    /// Compares a queue with a sorted set that has many more entries than the vector of the queue holds.
     #[test]
-    fn queue_stays_sorted() {
+    fn queue_returns_entries_in_sorted_order() {
         let (mut queue, mut plain) = (Queue::new(), BTreeSet::new());
         let mut state = 1_u32;
         for step in 0..20_000_u32 {

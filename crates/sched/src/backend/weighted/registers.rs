@@ -24,10 +24,11 @@ use crate::pressure::{Counts, PressureTracker};
 /// A register group: the registers of one value.
 #[derive(Clone, Copy)]
 struct Group {
-    /// Register class, as an index.
+    /// Index of the register class.
     class: u8,
     /// Number of registers in the group.
     weight: u8,
+    /// Whether the group is live at the start of the region.
     live_at_start: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     used_after_region: bool,
@@ -37,12 +38,15 @@ struct Group {
 
 /// The register groups of a region that have a budget, with their readers and writers.
 pub(in crate::backend) struct Groups {
+    /// The register groups, in order of first mention.
     groups: Vec<Group>,
     /// By item: the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks the end.
     items: Vec<(u32, u32)>,
+    /// Register group numbers of all items, one list after the other.
     group_lists: Vec<u32>,
     /// By register group: the start of its readers in `readers`. The last entry marks the end.
     first_reader: Vec<u32>,
+    /// Nodes of all readers, one list per register group after the other.
     readers: Vec<u32>,
     /// Number of live registers of each class at the start of the region.
     at_start: Counts,
@@ -115,13 +119,13 @@ impl Groups {
         (self.first_reader, self.readers) = (first, readers);
     }
 
-    /// Returns the local numbers of the groups that an item reads.
+    /// Returns the numbers of the groups that an item reads, as indices into `groups`.
     pub(in crate::backend) fn reads(&self, node: u32) -> &[u32] {
         let (first, end) = self.items[node as usize];
         &self.group_lists[first as usize..end as usize]
     }
 
-    /// Returns the local numbers of the groups that an item writes.
+    /// Returns the numbers of the groups that an item writes, as indices into `groups`.
     pub(in crate::backend) fn writes(&self, node: u32) -> &[u32] {
         let (first, end) = (self.items[node as usize].1, self.items[node as usize + 1].0);
         &self.group_lists[first as usize..end as usize]
@@ -148,6 +152,7 @@ impl Groups {
         self.groups[group as usize].used_after_region
     }
 
+    /// Returns the nodes that read a group.
     fn readers(&self, group: u32) -> &[u32] {
         let group = group as usize;
         &self.readers[self.first_reader[group] as usize..self.first_reader[group + 1] as usize]
@@ -169,6 +174,7 @@ impl Groups {
 }
 
 impl Group {
+    /// Returns whether the group is live at the end of the region.
     fn is_live_at_end(&self) -> bool {
         self.used_after_region && (self.live_at_start || self.is_written)
     }
@@ -177,7 +183,9 @@ impl Group {
 /// The live registers at the current position of a pass.
 #[derive(Clone)]
 pub(in crate::backend) struct Live<'a> {
+    /// The register groups of the region.
     groups: &'a Groups,
+    /// Whether the pass goes forward or backward.
     direction: Direction,
     /// By register group: whether it is live at the current position.
     live: Vec<bool>,
@@ -186,7 +194,7 @@ pub(in crate::backend) struct Live<'a> {
     unplaced_readers: Vec<(u32, u32)>,
     /// Number of live registers of each class at the current position.
     now: Counts,
-    /// Maximum of `now` since the start of the pass.
+    /// Maximum number of live registers of each class since the start of the pass.
     peak: Counts,
 }
 
@@ -253,6 +261,7 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// Raises `peak` to the current number of live registers.
     fn note_peak(&mut self) {
         for (peak, now) in self.peak.iter_mut().zip(self.now) {
             *peak = (*peak).max(now);
@@ -267,12 +276,13 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// Places an item of a forward pass.
     fn step_forward(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         let groups = self.groups;
         for &number in groups.reads(node) {
             let (readers, combined) = &mut self.unplaced_readers[number as usize];
             (*readers, *combined) = (*readers - 1, *combined ^ node);
-            // The one reader that is left now frees the group when it is placed.
+            // When one unplaced reader is left, that reader frees the group, so its change of live registers is different now.
             if *readers == 1 {
                 changed(*combined);
             }
@@ -291,6 +301,7 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// Places an item of a backward pass.
     fn step_backward(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         let groups = self.groups;
         // A result that no later item reads still occupies a register while the item executes, so it counts for the maximum.

@@ -19,23 +19,23 @@ use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Upper limit of the register range in the slope of the forward part: the number of registers of a thread. Without a budget the range is
-/// unlimited, and the forward part would vanish.
-const WHOLE_FILE: f64 = 256.0;
+/// Maximum register range that the slope of the term `forward` is computed from. Without a budget the range is unlimited; the slope, 1 /
+/// range, and with it the term would then be 0.
+const MAX_REGISTER_RANGE: f64 = 256.0;
 /// Stall, in cycles, for which the growing part of the stall penalty, `w / (w + LONG_WAIT)`, is half of its maximum.
 const LONG_WAIT: f64 = 16.0;
 /// Penalty for an item that needs a scoreboard when all are in use.
-const CROWDED: f64 = 1.0 / 16.0;
+const SCOREBOARD_PENALTY: f64 = 1.0 / 16.0;
 
 /// Weights and register thresholds of a region.
 pub(super) struct Weights {
-    /// Weight of the register part.
+    /// Weight of the part `registers`.
     pressure: f64,
-    /// Weight of the parallelism part.
+    /// Weight of the part `parallelism`.
     parallelism: f64,
-    /// Weight of the issue cycle in the forward order.
+    /// Weight of the issue cycle in the forward order, in the part `forward`.
     forward: f64,
-    /// Weight of stall cycles in the forward part.
+    /// Weight of stall cycles, in the part `forward`.
     penalty: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
     least_live: Counts,
@@ -47,7 +47,7 @@ pub(super) struct Weights {
     budget: Counts,
 }
 
-/// Measures of a candidate, the input of its score.
+/// Measures of a candidate from which its score is computed.
 #[derive(Clone, Copy)]
 pub(super) struct Measures {
     /// Change of live registers of each class.
@@ -67,11 +67,11 @@ pub(super) struct Measures {
 pub(super) struct Score {
     /// Number of registers above the budget, summed over the classes of which the candidate takes registers.
     overflow: i32,
-    /// The part `registers` of the sum in the module comment.
-    registers: f64,
-    /// The part `parallelism`.
+    /// The term `registers` of the score: registers freed minus registers taken, times the price of a register and its weight.
+    register_term: f64,
+    /// The term `parallelism` of the score: negated penalties for a short critical path, stall cycles and missing scoreboards.
     parallelism: f64,
-    /// The part `forward`.
+    /// The term `forward` of the score: issue cycle in the forward order, minus a penalty for stall cycles.
     forward: f64,
     /// Sum of the three parts.
     sum: f64,
@@ -122,11 +122,11 @@ impl Weights {
         let wait = f64::from(measures.wait);
         // One stall cycle costs more than the largest penalty for a short critical path (0.5), so an item that can issue now is preferred.
         let waiting = if measures.wait > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
-        let lost = measures.path_penalty + waiting + if measures.crowds { CROWDED } else { 0.0 };
-        let secondary = self.slopes[0].max(1.0 / WHOLE_FILE);
-        let (registers, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
+        let lost = measures.path_penalty + waiting + if measures.crowds { SCOREBOARD_PENALTY } else { 0.0 };
+        let secondary = self.slopes[0].max(1.0 / MAX_REGISTER_RANGE);
+        let (register_term, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
         let forward = secondary * (self.forward * measures.forward - self.penalty * waiting);
-        Score { overflow, registers, parallelism, forward, sum: registers + parallelism + forward }
+        Score { overflow, register_term, parallelism, forward, sum: register_term + parallelism + forward }
     }
 
     /// Returns the penalty for a critical path that is the fraction `critical_path` (0 to 1) of the longest one.
@@ -151,7 +151,7 @@ impl Score {
             return Reason::Position;
         }
         let parts = [
-            (self.registers - other.registers, Reason::WeightedRegisters),
+            (self.register_term - other.register_term, Reason::WeightedRegisters),
             (self.parallelism - other.parallelism, Reason::WeightedParallelism),
             (self.forward - other.forward, Reason::WeightedForward),
         ];

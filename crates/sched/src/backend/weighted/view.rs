@@ -7,7 +7,7 @@
 use crate::code::{Code, OrderEffect};
 use crate::graph::Graph;
 
-/// Results that are read after the region.
+/// The results of a region that are read after it, and by when they are needed.
 pub(in crate::backend) struct LiveOutTails {
     /// For each item, the number of cycles before the end of the region by which it should issue; 0 if its results do not leave the region.
     pub tails: Vec<u32>,
@@ -16,8 +16,8 @@ pub(in crate::backend) struct LiveOutTails {
 }
 
 impl LiveOutTails {
-    /// Finds the results of a region that are read after it.
-    pub(in crate::backend) fn of(code: &Code, graph: &Graph) -> LiveOutTails {
+    /// Finds the results of a region that are read after it, and computes by when their items should issue.
+    pub(in crate::backend) fn find(code: &Code, graph: &Graph) -> LiveOutTails {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
         let barrier = code.items.get(graph.region.end).filter(|item| item.effect == OrderEffect::SchedBarrier);
@@ -41,14 +41,17 @@ pub(in crate::backend) enum Direction {
 /// An edge to a node that the pass places later.
 #[derive(Clone, Copy)]
 pub(in crate::backend) struct Link {
+    /// The node that the edge leads to.
     pub node: u32,
-    /// Minimum number of cycles between the two issues.
+    /// Minimum number of cycles between the issues of the two instructions.
     pub latency: u16,
 }
 
 /// A dependency graph in the direction of a pass. Cycles count from the boundary of the region at which the pass starts.
 pub(in crate::backend) struct DirectedGraph<'g> {
+    /// The dependency graph of the region.
     pub graph: &'g Graph,
+    /// The direction of the pass.
     pub direction: Direction,
     /// By node: its first index in `links`; the last element is the number of links.
     first_link: Vec<u32>,
@@ -67,7 +70,7 @@ pub(in crate::backend) struct DirectedGraph<'g> {
 }
 
 impl<'g> DirectedGraph<'g> {
-    /// Returns the graph as it is. Latencies of results that leave the region lengthen the critical paths.
+    /// Returns the graph for a forward pass. Latencies of results that leave the region lengthen the critical paths.
     pub(in crate::backend) fn forward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Forward);
@@ -129,7 +132,8 @@ impl<'g> DirectedGraph<'g> {
         }
     }
 
-    /// Converts a node to its rank, its position in the original order in the direction of the pass; also converts a rank to its node.
+    /// Returns the rank of a node: its position in the original order, in the direction of the pass. As the mapping is its own inverse,
+    /// also returns the node of a rank.
     pub(in crate::backend) fn rank(&self, node: u32) -> u32 {
         match self.direction {
             Direction::Forward => node,
