@@ -8,7 +8,7 @@ use oriole_cubin::FileTraits;
 use oriole_cubin::target::LayoutGeneration;
 use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options, PassOptions};
 use oriole_isa::Target;
-use oriole_ptx::ast::Item;
+use oriole_ptx::ast::{FunctionKind, Item};
 use oriole_ptx::source::LineIndex;
 
 use crate::arch::ArchKind;
@@ -18,6 +18,9 @@ use crate::missing;
 use crate::program::ParsedModule;
 use crate::settings::Settings;
 use crate::time_trace::TimeTrace;
+
+/// The number of registers that `archmax` stands for.
+const MAX_REGISTERS: u32 = 255;
 
 /// Compiles the modules; returns the program. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(
@@ -40,6 +43,7 @@ pub fn generate(
         contract: line.value("fmad") != Some("false"),
         debug: debug_info(modules, line),
         max_registers: settings.max_registers,
+        max_function_registers: settings.max_function_registers,
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         entries: settings.entries.clone(),
@@ -92,6 +96,7 @@ pub fn generate(
         trace.write(input, [settings.started, started, finished], &log)?;
     }
     if line.has("verbose") {
+        print_overridden_limits(modules, settings, line, messages);
         print_usage(&compiled, target, milliseconds, messages);
     }
     Ok(Some(compiled.cubin))
@@ -143,12 +148,39 @@ fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Mess
                 let places = if count > 1 { format!(" ({count} places)") } else { String::new() };
                 messages.error(place, &format!("{feature} is not supported by Oriole yet{places}"));
             }
-            Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
+            Fault::Unresolved(name) => messages.unresolved(name),
             Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
             Fault::Limit(what) if error.function.is_none() => messages.error(place, what),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
             Fault::Cancelled | Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
+    }
+}
+
+/// Prints which kernels `-maxrregcount` limits, from the last to the first.
+fn print_overridden_limits(modules: &[ParsedModule], settings: &Settings, line: &CommandLine, messages: &mut Messages<'_>) {
+    let given = line.has("maxrregcount");
+    let Some(limit) = settings.max_registers.or((given && line.value("maxrregcount") == Some("archmax")).then_some(MAX_REGISTERS)) else {
+        return;
+    };
+    let overrides = line.has("override-directive-values");
+    let kernels = modules.iter().flat_map(|parsed| parsed.module.functions.iter().map(|function| (&parsed.module, function)));
+    let kernels: Vec<_> = kernels.filter(|(_, function)| function.kind == FunctionKind::Entry && function.body.is_some()).collect();
+    for (module, kernel) in kernels.into_iter().rev() {
+        let name = module.name(kernel.name);
+        if !settings.entries.is_empty() && !settings.entries.iter().any(|entry| entry == name) {
+            continue;
+        }
+        let has_threads = kernel.bounds.max_threads.is_some() || kernel.bounds.required_threads.is_some();
+        let text = match kernel.bounds.max_registers {
+            Some(own) if !overrides => format!("Overriding global maxrregcount {limit} with entry-specific value {own} of .maxnreg"),
+            _ if has_threads && !overrides => continue,
+            own => {
+                let before = own.unwrap_or(MAX_REGISTERS + 1);
+                format!("Overriding maximum register limit {before} for '{name}' with  {limit} of maxrregcount option")
+            }
+        };
+        messages.print(None, MessageKind::Info, &text);
     }
 }
 

@@ -11,6 +11,7 @@ use oriole_ptx::source::{LineIndex, Source};
 
 use crate::arch::{Arch, ArchKind};
 use crate::file_name::unescape;
+use crate::memory_options::warn_of_doubles;
 use crate::messages::{MessagePlace, Messages};
 use crate::settings::Settings;
 
@@ -85,7 +86,7 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>)
     let mut program = Program::default();
     for input in inputs {
         match input.read() {
-            Some(text) => program.check_module(input.name(), text, settings.arch, messages),
+            Some(text) => program.check_module(input.name(), text, settings, messages),
             None => messages.fatal(&format!("Input file '{}' could not be opened", input.name())),
         }
     }
@@ -102,7 +103,8 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>)
 }
 
 impl Program {
-    fn check_module(&mut self, name: &str, text: Vec<u8>, arch: Arch, messages: &mut Messages<'_>) {
+    fn check_module(&mut self, name: &str, text: Vec<u8>, settings: &Settings, messages: &mut Messages<'_>) {
+        let arch = settings.arch;
         let checked = oriole_ptx::check(&text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
         let source = Source::new(name, &text);
         self.add_definitions(&checked.module, &source, messages);
@@ -113,7 +115,11 @@ impl Program {
                 report(&source, &lines, finding, arch, messages);
             }
         }
-        self.modules.push(ParsedModule { name: name.to_owned(), text, module: checked.module });
+        let parsed = ParsedModule { name: name.to_owned(), text, module: checked.module };
+        if settings.warns_of_doubles {
+            warn_of_doubles(&parsed, messages);
+        }
+        self.modules.push(parsed);
     }
 
     /// Records the definitions of a module and reports duplicates.
