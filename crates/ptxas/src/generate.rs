@@ -1,5 +1,6 @@
 //! Generates code for checked modules, and prints the resource usage of `-v`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,8 +9,9 @@ use oriole_cubin::FileTraits;
 use oriole_cubin::target::LayoutGeneration;
 use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options, PassOptions};
 use oriole_isa::Target;
-use oriole_ptx::ast::{FunctionKind, Item};
+use oriole_ptx::ast::{FunctionKind, Item, Linkage};
 use oriole_ptx::source::LineIndex;
+use oriole_ptx::types::StateSpace;
 
 use crate::arch::ArchKind;
 use crate::command_line::CommandLine;
@@ -52,6 +54,9 @@ pub fn generate(
     };
     if line.has("device-debug") {
         warn_of_missing_sections(modules, messages);
+    }
+    if !options.relocatable {
+        warn_of_extern_variables(modules, messages);
     }
     let started = Instant::now();
     let parsed: Vec<_> = modules.iter().map(|parsed| &parsed.module).collect();
@@ -130,6 +135,26 @@ fn warn_of_missing_sections(modules: &[ParsedModule], messages: &mut Messages<'_
     for name in [".debug_abbrev", ".debug_info"] {
         if !items.clone().any(|item| matches!(item, Item::Section(section) if &*section.name == name)) {
             messages.warning(None, &format!(" {name} section not found"));
+        }
+    }
+}
+
+/// Warns of variables that no module defines. Like ptxas, Oriole then treats the declaration as a definition.
+fn warn_of_extern_variables(modules: &[ParsedModule], messages: &mut Messages<'_>) {
+    let variables = || {
+        let items = modules.iter().flat_map(|parsed| parsed.module.items.iter().map(|item| (&parsed.module, item)));
+        items.filter_map(|(module, item)| match item {
+            Item::Variable(id) => Some((module.name(module.variables[*id].name), &module.variables[*id])),
+            _ => None,
+        })
+    };
+    let defined: BTreeSet<&str> = variables().filter(|(_, variable)| variable.linkage != Linkage::Extern).map(|(name, _)| name).collect();
+    let mut seen = BTreeSet::new();
+    for (name, variable) in variables() {
+        let is_undefined = variable.linkage == Linkage::Extern && variable.space != StateSpace::Shared && !defined.contains(name);
+        if is_undefined && seen.insert(name) {
+            let rest = "in whole program compilation, ignoring extern qualifier";
+            messages.warning(None, &format!("Unresolved extern variable '{name}' {rest}"));
         }
     }
 }

@@ -28,6 +28,7 @@ mod program;
 mod settings;
 mod table;
 mod time_trace;
+mod wording;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;

@@ -14,6 +14,7 @@ use crate::file_name::unescape;
 use crate::memory_options::warn_of_doubles;
 use crate::messages::{MessagePlace, Messages};
 use crate::settings::Settings;
+use crate::wording::ptxas_words;
 
 /// Limit on the number of errors. ptxas has none; this one keeps memory bounded.
 const ERROR_LIMIT: usize = 10_000;
@@ -112,7 +113,7 @@ impl Program {
         if !checked.diagnostics.is_empty() {
             let lines = LineIndex::new(&text);
             for finding in &checked.diagnostics {
-                report(&source, &lines, finding, arch, messages);
+                report(&source, &lines, finding, arch, &checked.module, messages);
             }
         }
         let parsed = ParsedModule { name: name.to_owned(), text, module: checked.module };
@@ -179,15 +180,24 @@ fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
 }
 
 /// Prints a finding in ptxas' format.
-fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages<'_>) {
-    for (span, text) in diag::ptxas_messages(finding) {
-        let place = Some(MessagePlace { file: source.name, line: lines.line_column(span.start).0 });
+fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, module: &Module, messages: &mut Messages<'_>) {
+    for (span, ours) in diag::ptxas_messages(finding) {
+        let line = lines.line_column(span.start).0;
+        let place = Some(MessagePlace { file: source.name, line });
+        let words = if finding.ptxas.is_none() { ptxas_words(finding, &ours, source.name, line, module) } else { None };
+        // ptxas stops at an unknown version; it has fixed words for it.
+        let is_fatal = words.as_ref().map_or(finding.code == Code::UnknownVersion, |words| words.is_fatal);
+        let text = words.map_or(ours, |words| words.text);
         match (finding.code.severity(), finding.code) {
             // The driver counts constants during code generation, as ptxas does.
             (Severity::Error, Code::TooMuchConstantData) => {}
             (Severity::Error, code) => {
                 messages.needs_later_ptx |= code == Code::UnknownVersion;
-                messages.error(place, &text);
+                if is_fatal {
+                    messages.fatal_at(place, &text);
+                } else {
+                    messages.error(place, &text);
+                }
             }
             // ptxas accepts any order without a warning, and checks pragmas only when it generates code. With -Werror these warnings
             // would reject inputs that ptxas accepts.

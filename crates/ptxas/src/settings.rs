@@ -78,12 +78,10 @@ impl Settings {
     pub fn with_hooks(self, hooks: Hooks) -> Settings {
         let parallelism = match (self.threads, hooks.parallelism) {
             (Some(1), Parallelism::Threads) => Parallelism::Sequential,
-            (Some(threads), Parallelism::Threads) => {
-                Parallelism::Executor(Arc::new(move |count: usize, task: &(dyn Fn(usize) + Sync)| {
-                    let order: Vec<usize> = (0..count).collect();
-                    run_jobs(available_threads(threads.min(count)), &order, task);
-                }))
-            }
+            (Some(threads), Parallelism::Threads) => Parallelism::Executor(Arc::new(move |count: usize, task: &(dyn Fn(usize) + Sync)| {
+                let order: Vec<usize> = (0..count).collect();
+                run_jobs(available_threads(threads.min(count)), &order, task);
+            })),
             (_, other) => other,
         };
         Settings { hooks: Hooks { parallelism, ..hooks }, ..self }
@@ -137,7 +135,7 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
     let is_true = |option: &str| line.value(option) == Some("true");
     // ptxas ignores these on GPUs without clusters.
     let has_clusters = FileTraits::of(arch.target).is_some_and(|traits| traits.style != LayoutGeneration::Ampere);
-    if is_true("disable-smem-reservation") && !has_clusters {
+    if line.has("disable-smem-reservation") && !has_clusters {
         let text = format!("Option 'disable-smem-reservation' not supported for gpu architecture '{arch}', will be ignored");
         messages.warning(None, &text);
     }
