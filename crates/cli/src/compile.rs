@@ -121,6 +121,9 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     ExitCode::from(status)
 }
 
+/// Number of registers below which `--maxrregcount` gives a warning. ptxas raises smaller limits to it.
+const LEAST_REGISTERS: u32 = 24;
+
 /// Returns the settings that hold for all files.
 fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
     let profile = match arguments.hw_profile.as_deref() {
@@ -130,6 +133,9 @@ fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
         }
         None => None,
     };
+    if let Some(count) = arguments.maxrregcount.filter(|&count| count < LEAST_REGISTERS) {
+        errln!("warning: --maxrregcount {count} is less than {LEAST_REGISTERS}, the minimum for calls; functions that need more get more");
+    }
     let (scheduling, passes) = (arguments.sched_choice.scheduling()?, arguments.passes.options()?);
     // Several files have a line of their own; the messages of bisection come while the compiler works.
     let shows_progress = arguments.files.len() == 1 && passes.bisect.is_none();

@@ -10,6 +10,7 @@ use oriole_support::{available_threads, run_jobs};
 
 use crate::arch::{Arch, ArchKind};
 use crate::command_line::CommandLine;
+use crate::file_name::unescape;
 use crate::memory_options::CacheOperators;
 use crate::messages::Messages;
 
@@ -104,6 +105,9 @@ fn check_levels(line: &CommandLine, messages: &mut Messages<'_>) -> Result<(), S
     if line.value("cuda-api-version").is_some_and(|version| !is_release(version)) {
         let version = line.value("cuda-api-version").unwrap_or_default();
         return Err(format!("Invalid value '{version}' for option '--cuda-api-version'"));
+    }
+    if let Some(file) = line.value("nv-host").filter(|file| std::fs::File::open(unescape(file)).is_err()) {
+        return Err(format!("Could not open input file '{file}'"));
     }
     if line.has("ptx-length") {
         messages.warning(None, "'--ptx-length' option is ignored unless '--okey' option is specified");
