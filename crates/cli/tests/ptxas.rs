@@ -249,7 +249,7 @@ const WRONG: &[(&str, &str)] = &[
     (".version 9.9\n.target sm_80\n", "fatal   : Unsupported .version 9.9; current version is '9.0'"),
     (".version 7.8\n.entry k() { ret; }", "fatal   : Missing .target directive at start of file 'wrong.ptx'"),
     (".version 7.8\n.target sm_999\n", "fatal   : Unsupported .target 'sm_999'"),
-    (".version 7.0\n.target sm_90\n", "error   : PTX .version 7.0 does not support .target sm_90"),
+    (".version 7.0\n.target sm_90\n.entry k() { ret; }", "error   : PTX .version 7.0 does not support .target sm_90"),
     (".version 7.8\n.target sm_80\n.entry k() { foo.u32 %r1; ret; }", "error   : Not a name of any known instruction: 'foo'"),
     (".version 7.8\n.target sm_80\n.entry k() { bra L; ret; }", "error   : Unknown symbol 'L'"),
     (".version 7.8\n.target sm_80\n.entry k() { .reg .b32 %r; mov.b32 %r, %s; ret; }", "error   : Unknown symbol '%s'"),
