@@ -134,6 +134,10 @@ fn xla_finds_its_messages() {
     let warning = outcome.stderr.lines().find(|line| line.contains("Registers are spilled to local memory in function 'many'"));
     assert!(warning.is_some_and(|line| line.starts_with("ptxas warning : ")), "{}", outcome.stderr);
     assert!(number_before(&outcome.stderr, " bytes spill loads") > 0);
+    // XLA and JAX take the latest PTX version from between the only two quotation marks of this message.
+    let outcome = run(PTXAS, &folder, &["--input-as-string", ".version 99.99"], "");
+    let parts: Vec<&str> = outcome.stderr.split('\'').collect();
+    assert_eq!((outcome.code, parts.len(), parts.get(1)), (Some(255), 3, Some(&"9.0")), "{}", outcome.stderr);
     // `--xla_gpu_disable_gpuasm_optimizations`.
     assert_eq!(run(PTXAS, &folder, &["in.ptx", "-o", "out", "-arch=sm_90a", "--warn-on-spills", "-v", "-O0"], "").code, Some(0));
     let outcome = run(PTXAS, &folder, &["in.ptx", "-o", "out", "-arch=sm_999"], "");
