@@ -10,12 +10,13 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use oriole_support::{available_threads, run_jobs};
 
 use crate::print::{self, Captured};
+use crate::progress::ProgressLine;
 
 /// Limit on the sum of the input sizes of running jobs, in bytes.
 const BYTES_IN_FLIGHT: u64 = 32 << 20;
 
-/// Runs `run` for each of `sizes.len()` jobs, and returns the results in order. `sizes` are input sizes in bytes.
-pub fn run<R: Send>(sizes: &[u64], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
+/// Runs `run` for each of `sizes.len()` jobs, and returns the results in order. `sizes` are input sizes in bytes. `line` counts the jobs.
+pub fn run<R: Send>(sizes: &[u64], line: Option<&ProgressLine>, run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let budget = Budget::default();
     let printer = Printer::default();
     let order: Vec<usize> = (0..sizes.len()).collect();
@@ -23,7 +24,10 @@ pub fn run<R: Send>(sizes: &[u64], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let share = budget.take(sizes[job]);
         let (result, captured) = print::capture(|| run(job));
         drop(share);
-        printer.add(job, captured);
+        match line {
+            Some(line) => line.file_done(sizes[job], || printer.add(job, captured)),
+            None => printer.add(job, captured),
+        }
         result
     })
 }
@@ -91,15 +95,15 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_jobs() {
         for size in [0, 1, BYTES_IN_FLIGHT / 2, BYTES_IN_FLIGHT * 3] {
-            assert_eq!(run(&[size; 50], |job| job * 2), (0..100).step_by(2).collect::<Vec<_>>());
+            assert_eq!(run(&[size; 50], None, |job| job * 2), (0..100).step_by(2).collect::<Vec<_>>());
         }
-        assert!(run(&[], |job| job).is_empty());
+        assert!(run(&[], None, |job| job).is_empty());
     }
 
     #[test]
     fn large_jobs_run_alone() {
         let running = AtomicUsize::new(0);
-        let alone = run(&[BYTES_IN_FLIGHT; 20], |_| {
+        let alone = run(&[BYTES_IN_FLIGHT; 20], None, |_| {
             let others = running.fetch_add(1, Ordering::SeqCst);
             thread::yield_now();
             running.fetch_sub(1, Ordering::SeqCst);
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_panic_does_not_stop_the_other_threads_forever() {
-        let caught = std::panic::catch_unwind(|| run(&[BYTES_IN_FLIGHT; 8], |job| assert_ne!(job, 3)));
+        let caught = std::panic::catch_unwind(|| run(&[BYTES_IN_FLIGHT; 8], None, |job| assert_ne!(job, 3)));
         assert!(caught.is_err());
     }
 }

@@ -15,6 +15,7 @@ use crate::colour::Colour;
 use crate::compile_file::{self, Job, Settings, USAGE};
 use crate::pass_options::{self, PassArguments};
 use crate::print;
+use crate::progress::ProgressLine;
 use crate::sched_choice::SchedulingChoice;
 use crate::sched_output::SchedulingOutput;
 
@@ -112,11 +113,16 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         [job] => compile_file::run(&settings, job),
         _ => {
             let sizes: Vec<u64> = jobs.iter().map(|job| fs::metadata(unescape(job.file)).map_or(0, |found| found.len())).collect();
-            batch::run(&sizes, |number| compile_file::run(&settings, &jobs[number])).into_iter().max().unwrap_or(0)
+            let line = ProgressLine::start_for_files(&sizes);
+            let run = |number: usize| compile_file::run(&settings, &jobs[number]);
+            batch::run(&sizes, line.as_ref(), run).into_iter().max().unwrap_or(0)
         }
     };
     ExitCode::from(status)
 }
+
+/// Number of registers below which `--maxrregcount` gives a warning. ptxas raises smaller limits to it.
+const LEAST_REGISTERS: u32 = 24;
 
 /// Returns the settings that hold for all files.
 fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
@@ -127,8 +133,11 @@ fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
         }
         None => None,
     };
+    if let Some(count) = arguments.maxrregcount.filter(|&count| count < LEAST_REGISTERS) {
+        errln!("warning: --maxrregcount {count} is less than {LEAST_REGISTERS}, the minimum for calls; functions that need more get more");
+    }
     let (scheduling, passes) = (arguments.sched_choice.scheduling()?, arguments.passes.options()?);
-    // The messages of several files, and of bisection, come while the compiler works.
+    // Several files have a line of their own; the messages of bisection come while the compiler works.
     let shows_progress = arguments.files.len() == 1 && passes.bisect.is_none();
     Ok(Settings { arguments, scheduling, passes, profile, shows_progress, cache: open_cache(arguments)? })
 }

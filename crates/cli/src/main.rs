@@ -37,7 +37,8 @@ use oriole_ptxas::file_name;
 
 /// An open PTX assembler for NVIDIA GPUs.
 ///
-/// Exit status: 0 if all is well, 1 if the input has errors, 2 if the command line is wrong, 70 if Oriole itself is at fault.
+/// Exit status: 0 if all is well, 1 if the input has errors, 2 if the command line is wrong or a file cannot be read or written, 70 if Oriole itself is at
+/// fault.
 #[derive(Parser)]
 #[command(name = "oriole", version, max_term_width = 100)]
 struct Arguments {

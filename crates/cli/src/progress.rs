@@ -1,4 +1,5 @@
-//! A line on the terminal about work that takes more than two seconds: functions done, the pass that runs, and the time left.
+//! A line on the terminal about work that takes more than two seconds: functions done, the pass that runs, and the time left; with several
+//! input files, files done and the time left.
 //!
 //! The line is written on standard error if that is a terminal, over itself, and removed at the end, so that messages and pipes never
 //! contain it. A thread writes it, because one function can take long.
@@ -29,6 +30,13 @@ struct State {
     functions: usize,
     instructions_done: usize,
     instructions: usize,
+    /// The number of input files, if there are several.
+    files: Option<usize>,
+    files_done: usize,
+    bytes_done: u64,
+    bytes: u64,
+    /// Whether the line is on the terminal.
+    is_shown: bool,
 }
 
 impl State {
@@ -45,6 +53,14 @@ impl State {
 
     /// Returns the line after `elapsed` time.
     fn line(&self, elapsed: Duration) -> String {
+        if let Some(files) = self.files {
+            let mut text = format!("{} of {files} files, {} s", self.files_done, elapsed.as_secs());
+            if self.bytes_done > 0 {
+                let rest = self.bytes.saturating_sub(self.bytes_done) as f64 / self.bytes_done as f64;
+                text += &format!(", about {:.0} s left", elapsed.as_secs_f64() * rest);
+            }
+            return text;
+        }
         if self.functions == 0 {
             return format!("reading, {} s", elapsed.as_secs());
         }
@@ -62,6 +78,8 @@ impl State {
 /// The line about a compilation. Dropping it removes the line.
 pub struct ProgressLine {
     state: Arc<Mutex<State>>,
+    /// Writes to the terminal.
+    write: Arc<dyn Fn(&str) + Send + Sync>,
     /// Closing the channel ends the thread.
     writer: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -76,25 +94,55 @@ impl ProgressLine {
         io::stderr().is_terminal().then(|| ProgressLine::with(QUIET, |text| drop(io::stderr().lock().write_all(text.as_bytes()))))
     }
 
-    fn with(quiet: Duration, write: impl Fn(&str) + Send + 'static) -> ProgressLine {
+    /// Starts to watch the compilation of several files of these sizes, if standard error is a terminal.
+    pub fn start_for_files(sizes: &[u64]) -> Option<ProgressLine> {
+        let line = ProgressLine::start()?;
+        line.set_files(sizes);
+        Some(line)
+    }
+
+    fn set_files(&self, sizes: &[u64]) {
+        let mut state = lock(&self.state);
+        state.files = Some(sizes.len());
+        state.bytes = sizes.iter().sum();
+    }
+
+    /// Counts a file of this size as done. Removes the line while `print` prints the messages of files.
+    pub fn file_done(&self, size: u64, print: impl FnOnce()) {
+        let mut state = lock(&self.state);
+        state.files_done += 1;
+        state.bytes_done += size;
+        if state.is_shown {
+            (self.write)(CLEAR);
+            state.is_shown = false;
+        }
+        print();
+    }
+
+    fn with(quiet: Duration, write: impl Fn(&str) + Send + Sync + 'static) -> ProgressLine {
         let state = Arc::<Mutex<State>>::default();
+        let write: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(write);
+        let own_write = Arc::clone(&write);
         let (sender, receiver) = mpsc::channel::<()>();
         let seen = Arc::clone(&state);
         let started = Instant::now();
         let watch = move || {
             let mut wait = quiet;
             while receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                let line = lock(&seen).line(started.elapsed());
+                // The lock is held while the line is written, so that it does not mix with messages of files.
+                let mut state = lock(&seen);
+                let line = state.line(started.elapsed());
                 write(&format!("{CLEAR}{line}"));
+                state.is_shown = true;
                 wait = INTERVAL;
             }
-            if wait == INTERVAL {
+            if lock(&seen).is_shown {
                 write(CLEAR);
             }
         };
         // Without a thread there is no line; the work does not depend on it.
         let writer = thread::Builder::new().name("progress".to_owned()).spawn(watch).ok();
-        ProgressLine { state, writer: writer.map(|thread| (sender, thread)) }
+        ProgressLine { state, write: own_write, writer: writer.map(|thread| (sender, thread)) }
     }
 
     /// Returns hooks for the compiler that feed the line.
@@ -129,6 +177,23 @@ mod tests {
         assert_eq!(state.line(Duration::from_secs(4)), "0 of 4 functions, 4 s; allocate of gemm");
         state.update(&progress(None, 1, 100));
         assert_eq!(state.line(Duration::from_secs(10)), "1 of 4 functions, 10 s, about 30 s left; allocate of gemm");
+    }
+
+    #[test]
+    fn files_are_counted_and_messages_come_without_the_line() {
+        let written = Arc::<Mutex<String>>::default();
+        let copy = Arc::clone(&written);
+        let line = ProgressLine::with(Duration::ZERO, move |text| copy.lock().unwrap().push_str(text));
+        line.set_files(&[100, 300]);
+        while !written.lock().unwrap().contains("0 of 2 files") {
+            thread::yield_now();
+        }
+        let inside = Arc::clone(&written);
+        line.file_done(100, move || inside.lock().unwrap().push_str("message\n"));
+        assert!(written.lock().unwrap().contains("\r\x1b[Kmessage\n"));
+        assert_eq!(lock(&line.state).line(Duration::from_secs(5)), "1 of 2 files, 5 s, about 15 s left");
+        drop(line);
+        assert!(written.lock().unwrap().ends_with(CLEAR) || written.lock().unwrap().ends_with("message\n"));
     }
 
     #[test]

@@ -88,17 +88,30 @@ impl From<WhenArgument> for When {
 pub fn run(arguments: &RescoreArguments) -> ExitCode {
     match rescore_file(arguments) {
         Ok(is_whole) => ExitCode::from(u8::from(!is_whole)),
-        Err(message) => {
+        Err(Failure { message, status }) => {
             errln!("error: {message}");
-            ExitCode::from(2)
+            ExitCode::from(status)
         }
     }
 }
 
+/// The reason why a file is not rescored, and the exit status.
+struct Failure {
+    message: String,
+    status: u8,
+}
+
+/// A mistake in the command line, or a file that cannot be read or written.
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure { message, status: 2 }
+    }
+}
+
 /// Rescores a file; returns whether all functions have new control words.
-fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
+fn rescore_file(arguments: &RescoreArguments) -> Result<bool, Failure> {
     if arguments.output.is_none() && !arguments.stats && !arguments.json {
-        return Err("there is nothing to do without -o, --stats or --json".to_owned());
+        return Err("there is nothing to do without -o, --stats or --json".to_owned().into());
     }
     if let Some(output) = &arguments.output {
         refuse_overwriting(&arguments.file, output)?;
@@ -107,7 +120,10 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     let data = read_input(&arguments.file).map_err(|error| of_file(error.to_string()))?;
     let profile = arguments.hw_profile.as_deref().map(read_profile).transpose()?.map(Arc::new);
     let options = Options { functions: arguments.function.clone(), schedule: arguments.schedule.map(When::from), profile };
-    let mut rescored = rescore(&data, &options).map_err(of_file)?;
+    // A file that is no cubin has errors, as in the other commands.
+    let is_cubin = Cubin::read(&data).is_ok();
+    let failed = |error: String| Failure { message: of_file(error), status: if is_cubin { 2 } else { 1 } };
+    let mut rescored = rescore(&data, &options).map_err(failed)?;
     if arguments.check || !arguments.no_check {
         let model = options.profile.as_deref().map_or(&**Model::of(rescored.target), |profile| &profile.model);
         check(&data, &mut rescored, model)?;

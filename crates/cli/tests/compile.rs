@@ -400,7 +400,7 @@ fn options_without_effect_are_named_and_harmful_ones_refused() {
     assert_eq!(refused.code, Some(255));
     assert!(refused.stderr.contains("Option '--disable-smem-reservation' is not supported by Oriole"), "{}", refused.stderr);
     assert_eq!(call(&["--disable-smem-reservation", "false"]).code, Some(0));
-    let frame = call(&["-warn-lmem-usage", "--link-info"]);
+    let frame = call(&["-warn-lmem-usage", "--link-info", "x"]);
     assert!(frame.stderr.contains("ptxas warning : Local memory used for function 'k', size of stack frame: 64 bytes"), "{}", frame.stderr);
     assert!(frame.stderr.contains("ptxas warning : option 'link-info' has been deprecated"), "{}", frame.stderr);
 }
@@ -418,6 +418,17 @@ fn requests_that_cannot_be_met_are_errors() {
     refuse(&["compile", "frame.ptx", "--entry", "other", "-o", "out"], "there is no kernel `other`; the module has k");
     refuse(&["compile", "frame.ptx", "-o", "./frame.ptx"], "the output would overwrite the input");
     refuse(&["compile", "frame.ptx", "--arch", "sm_91", "-o", "out"], "sm_91 is not a target that Oriole compiles for; there are sm_75");
+    // The exit status is the same in all commands: 2 for files that cannot be read, 1 for contents that are wrong.
+    for arguments in [&["run", "missing"][..], &["rescore", "missing", "-o", "out"], &["verify", "missing"], &["disasm", "missing"]] {
+        refuse(arguments, "");
+    }
+    for arguments in [&["run", "frame.ptx"][..], &["rescore", "frame.ptx", "-o", "out"], &["verify", "frame.ptx"], &["disasm", "frame.ptx"]]
+    {
+        assert_eq!(run(oriole, &folder, arguments, "").code, Some(1), "{arguments:?}");
+    }
+    let low = run(oriole, &folder, &["compile", "frame.ptx", "--maxrregcount", "5", "-o", "out"], "");
+    assert_eq!(low.code, Some(0));
+    assert!(low.stderr.contains("--maxrregcount 5 is less than 24"), "{}", low.stderr);
     assert_eq!(fs::read_to_string(folder.join("frame.ptx")).unwrap(), FRAME);
     assert_eq!(run(oriole, &folder, &["compile", "frame.ptx", "--entry", "k", "-o", "out"], "").code, Some(0));
 }

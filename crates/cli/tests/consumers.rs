@@ -134,6 +134,12 @@ fn xla_finds_its_messages() {
     let warning = outcome.stderr.lines().find(|line| line.contains("Registers are spilled to local memory in function 'many'"));
     assert!(warning.is_some_and(|line| line.starts_with("ptxas warning : ")), "{}", outcome.stderr);
     assert!(number_before(&outcome.stderr, " bytes spill loads") > 0);
+    // XLA and JAX take the latest PTX version from between the only two quotation marks of this message.
+    let outcome = run(PTXAS, &folder, &["--input-as-string", ".version 99.99"], "");
+    let parts: Vec<&str> = outcome.stderr.split('\'').collect();
+    assert_eq!((outcome.code, parts.len(), parts.get(1)), (Some(255), 3, Some(&"9.0")), "{}", outcome.stderr);
+    // `--xla_gpu_disable_gpuasm_optimizations`.
+    assert_eq!(run(PTXAS, &folder, &["in.ptx", "-o", "out", "-arch=sm_90a", "--warn-on-spills", "-v", "-O0"], "").code, Some(0));
     let outcome = run(PTXAS, &folder, &["in.ptx", "-o", "out", "-arch=sm_999"], "");
     assert_eq!(outcome.code, Some(255));
     assert!(outcome.stderr.contains("ptxas fatal   : Value 'sm_999' is not defined for option 'gpu-name'"), "{}", outcome.stderr);
@@ -148,6 +154,12 @@ fn cuda_jl_compiles() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{}", outcome.stderr);
     assert_eq!(cubin(&folder, "out.cubin").target_name(), "sm_90");
     assert!(outcome.stderr.contains("Compiling entry function 'saxpy' for 'sm_90'"), "{}", outcome.stderr);
+    // With `-g2` Julia asks for debug information; a program that uses the device runtime is linked afterwards.
+    for (option, file_type) in [("--device-debug", FileType::Executable), ("--compile-only", FileType::Relocatable)] {
+        let arguments = [option, "--verbose", "--gpu-name", "sm_90", "--output-file", "out.cubin", "in.ptx"];
+        assert_eq!(run(PTXAS, &folder, &arguments, "").code, Some(0), "{option}");
+        assert_eq!(cubin(&folder, "out.cubin").header.file_type, file_type, "{option}");
+    }
 }
 
 /// sccache takes the output from its cache if options and input are the same: the bytes must not depend on names, folders or times.

@@ -203,6 +203,27 @@ const CALLS: &[&str] = &[
     "-arch=compute_90 --verbose-tkinfo=true -limit-fold-fp=false --membermask-overlap true valid.ptx",
     "-arch=compute_90 --no-membermask-overlap=true --assume-extern-functions-do-not-sync=true valid.ptx",
     "-arch=compute_90 --limit-fold-fp=yes valid.ptx",
+    "-arch=compute_90 -dlcm= valid.ptx",
+    "-arch=compute_90 -dlcm=cg -flcm=ca -dscm=wt -fscm=cs valid.ptx",
+    "-arch=compute_90 -fscm=ca valid.ptx",
+    "-arch=compute_90 --cuda-api-version=13.0 valid.ptx",
+    "-arch=compute_90 --cuda-api-version=12.9 valid.ptx",
+    "-arch=compute_90 --cuda-api-version=13 valid.ptx",
+    "-arch=compute_90 --link-info x valid.ptx",
+    "-arch=compute_90 --force-externals valid.ptx",
+    "-arch=compute_90 -force-externals valid.ptx",
+    "-arch=compute_90 -opt-pointers valid.ptx",
+    "-fdevice-time-trace x valid.ptx",
+    "-arch=compute_90 -legacy-bar-warp-wide-behavior valid.ptx",
+    "-arch=compute_90 -astoolspatch -c valid.ptx",
+    "-arch=compute_90 -warn-double-usage valid.ptx",
+    "-arch=compute_90 -split-compile=2 valid.ptx",
+    "-arch=sm_80 --disable-smem-reservation=false valid.ptx",
+    "-arch=sm_80 --disable-smem-reservation=true valid.ptx",
+    "-arch=sm_80 --blocks-are-clusters=true valid.ptx",
+    "-arch=sm_80 -maxrregcount=1000 -warn-double-usage -dlcm=cg valid.ptx",
+    "-arch=sm_80 -c -func-maxrregcount=10 valid.ptx",
+    "-arch=sm_80 -c -func-maxrregcount=1000 valid.ptx",
     "-arch=compute_90 -g -lineinfo valid.ptx",
     "-arch=compute_90 -suppress-debug-info valid.ptx",
     "-arch=compute_90 -suppress-debug-info -Werror valid.ptx",
@@ -221,6 +242,67 @@ const CALLS: &[&str] = &[
     "-h -arch=sm_99",
     "--list-version",
 ];
+
+/// Inputs with an error, and words of ptxas that the messages for it have.
+const WRONG: &[(&str, &str)] = &[
+    ("", "fatal   : Missing .version directive at start of file 'wrong.ptx'"),
+    (".version 9.9\n.target sm_80\n", "fatal   : Unsupported .version 9.9; current version is '9.0'"),
+    (".version 7.8\n.entry k() { ret; }", "fatal   : Missing .target directive at start of file 'wrong.ptx'"),
+    (".version 7.8\n.target sm_999\n", "fatal   : Unsupported .target 'sm_999'"),
+    (".version 7.0\n.target sm_90\n.entry k() { ret; }", "error   : PTX .version 7.0 does not support .target sm_90"),
+    (".version 7.8\n.target sm_80\n.entry k() { foo.u32 %r1; ret; }", "error   : Not a name of any known instruction: 'foo'"),
+    (".version 7.8\n.target sm_80\n.entry k() { bra L; ret; }", "error   : Unknown symbol 'L'"),
+    (".version 7.8\n.target sm_80\n.entry k() { .reg .b32 %r; mov.b32 %r, %s; ret; }", "error   : Unknown symbol '%s'"),
+    (
+        ".version 7.8\n.target sm_80\n.entry k() { .reg .b32 %r; add.u32 %r, %r; ret; }",
+        "error   : Arguments mismatch for instruction 'add'",
+    ),
+    (".version 7.8\n.target sm_80\n.entry k() { ret; }\n.entry k() { ret; }", "error   : Duplicate definition of function 'k'"),
+    (".version 7.8\n.target sm_80\n.global .u32 a;\n.global .u32 a;", "error   : Duplicate definition of variable 'a'"),
+    (".version 7.8\n.target sm_80\n.entry k() { L: L: ret; }", "error   : Duplicate definition of label 'L'"),
+    (".version 7.8\n.target sm_80\n.entry k({ ret; }", "fatal   : Parsing error near '{': syntax error"),
+    (".version 7.8\n.target sm_80\n.entry k() { ret;", "fatal   : Parsing error near '': syntax error"),
+    (
+        ".version 7.8\n.target sm_80\n.func f(.param .u32 a) { ret; }\n.entry k() { call f; ret; }",
+        "error   : Call has wrong number of parameters",
+    ),
+    (".version 7.8\n.target sm_80\n.extern .func f();\n.entry k() { call f; ret; }", "fatal   : Unresolved extern function 'f'"),
+    (".version 7.8\n.target sm_80\n.entry k() { .reg .b32 %r; @%r ret; }", "error   : Predicate expression expected"),
+];
+
+/// Programs search for these words; ptxas itself prints them too, if it is there.
+#[test]
+fn errors_have_the_words_of_ptxas() {
+    let folder = folder("words");
+    let vendor = oriole_oracles::tool("ptxas");
+    for (text, words) in WRONG {
+        fs::write(folder.join("wrong.ptx"), text).unwrap();
+        let ours = run(PTXAS, &folder, &["-arch=sm_90", "wrong.ptx"], "");
+        assert_eq!(ours.code, Some(255), "{text}");
+        assert!(ours.stderr.contains(words), "{words}\n{}", ours.stderr);
+        if let Some(vendor) = &vendor {
+            let theirs = run(vendor, &folder, &["-arch=sm_90", "wrong.ptx"], "");
+            assert!(theirs.code == Some(255) && theirs.stderr.contains(words), "{words}\n{}", theirs.stderr);
+        }
+    }
+}
+
+/// The machine code is that of ptxas: `STRONG.GPU` for `.cg`.
+#[test]
+fn cache_options_change_accesses_of_global_memory() {
+    let folder = folder("cache-operators");
+    let text = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p) {\n\
+        .reg .b64 %rd; .reg .b32 %r;\nld.param.u64 %rd, [p];\ncvta.to.global.u64 %rd, %rd;\n\
+        ld.global.u32 %r, [%rd];\nst.global.u32 [%rd+4], %r;\nret; }\n";
+    fs::write(folder.join("k.ptx"), text).unwrap();
+    for (option, load, store) in
+        [("-m64", "LDG.E R", "STG.E ["), ("-dlcm=cg", "LDG.E.STRONG.GPU R", "STG.E ["), ("-fscm=cs", "LDG.E R", "STG.E.EF [")]
+    {
+        assert_eq!(run(PTXAS, &folder, &["-arch=sm_80", option, "k.ptx", "-o", "k.cubin"], ""), success());
+        let listing = run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout;
+        assert!(listing.contains(load) && listing.contains(store), "{option}: {listing}");
+    }
+}
 
 /// Checks with NVIDIA's tool that it answers the calls above in the same way.
 #[test]

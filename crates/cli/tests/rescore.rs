@@ -131,7 +131,7 @@ fn wrong_calls_are_told_apart() {
     let folder = folder("rescore_calls");
     fs::write(folder.join("in.cubin"), "no cubin").unwrap();
     let done = rescore(&folder, &[]);
-    assert_eq!(done.code, Some(2));
+    assert_eq!(done.code, Some(1));
     assert!(done.stderr.starts_with("error: in.cubin: "), "{}", done.stderr);
     let ptx = common::module("sm_80", "k", "mov.b32 %r0, 1;");
     run(ORIOLE, &folder, &["compile", "-", "--arch", "sm_90a", "-o", "in.cubin"], &ptx);

@@ -171,7 +171,7 @@ fn what_cannot_be_run_is_said() {
     assert!(outcome.stdout.starts_with("plain.ptx: invalid (sass): no kernel test, its first line is not `// kernel-test 1`"));
     assert!(outcome.stdout.contains("// expect c: exact = 40000000*4"), "{}", outcome.stdout);
     let outcome = oriole(&folder, &["missing.ptx"]);
-    assert_eq!(outcome.code, Some(1));
+    assert_eq!(outcome.code, Some(2));
 }
 
 /// The header in the help text is valid.

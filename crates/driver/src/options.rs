@@ -19,6 +19,8 @@ pub struct Options {
     pub contract: bool,
     /// Maximum number of registers per thread, from the command line; `None` if not given.
     pub max_registers: Option<u32>,
+    /// Maximum number of registers per thread of device functions in a relocatable object; `None` if not given.
+    pub max_function_registers: Option<u32>,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
@@ -49,6 +51,7 @@ impl Options {
             level: 3,
             contract: true,
             max_registers: None,
+            max_function_registers: None,
             launch: LaunchOptions::default(),
             relocatable: false,
             entries: Vec::new(),

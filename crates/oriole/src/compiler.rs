@@ -39,6 +39,8 @@ pub struct Compiler {
     debug: Option<DebugKind>,
     self_check: bool,
     source_name: String,
+    error_limit: usize,
+    explained: Vec<String>,
     hooks: Hooks,
 }
 
@@ -54,6 +56,8 @@ impl Default for Compiler {
             debug: None,
             self_check: false,
             source_name: "<ptx>".to_owned(),
+            error_limit: oriole_ptx::Options::default().error_limit,
+            explained: Vec::new(),
             hooks: Hooks::default(),
         }
     }
@@ -121,6 +125,18 @@ impl Compiler {
     /// Sets whether to check the code after every pass, which takes longer. A finding is an error of kind [`ErrorKind::Internal`].
     pub fn self_check(mut self, is_wanted: bool) -> Compiler {
         self.self_check = is_wanted;
+        self
+    }
+
+    /// Sets the number of errors after which the check of the PTX stops.
+    pub fn error_limit(mut self, errors: usize) -> Compiler {
+        self.error_limit = errors;
+        self
+    }
+
+    /// Adds a function to those that [`Compiler::explain`] explains; all if there are none.
+    pub fn explain_function(mut self, function: impl Into<String>) -> Compiler {
+        self.explained.push(function.into());
         self
     }
 
@@ -201,7 +217,7 @@ impl Compiler {
                 None => remark.text.to_owned(),
             });
             let remarks = limits.chain(remarks).collect();
-            Cubin::of_compiler(compiled.cubin, &compiled.functions, warnings, remarks)
+            Cubin::of_compiler(compiled.cubin, options.target.to_string(), &compiled.functions, warnings, remarks)
         })
     }
 
@@ -209,7 +225,7 @@ impl Compiler {
     pub fn check(&self, ptx: impl AsRef<[u8]>) -> Result<Vec<Diagnostic>, Error> {
         let ptx = ptx.as_ref();
         work::run(self.stack(), || {
-            let checked = oriole_ptx::check(ptx, &oriole_ptx::Options::default());
+            let checked = oriole_ptx::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit });
             Ok(diagnostic::of_findings(&self.source(ptx), &checked.diagnostics))
         })
     }
@@ -228,7 +244,7 @@ impl Compiler {
         work::run(self.stack(), || {
             let (module, warnings) = self.checked(ptx)?;
             let compiler = self.options(ptx, &module)?;
-            let options = oriole_explain::Options { functions: Vec::new(), with_sources: false, compiler };
+            let options = oriole_explain::Options { functions: self.explained.clone(), with_sources: false, compiler };
             match oriole_explain::explain_module(&self.source_name, ptx, &module, &options) {
                 Ok(explanation) => Ok(Explanation::new(explanation)),
                 Err(Failure::Invalid(findings)) => Err(Error::invalid(diagnostic::of_findings(&self.source(ptx), &findings))),
@@ -253,7 +269,7 @@ impl Compiler {
         if is_cancelled() {
             return Err(Error::cancelled());
         }
-        let checked = oriole_ptx::check(ptx, &oriole_ptx::Options::default());
+        let checked = oriole_ptx::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit });
         let found = diagnostic::of_findings(&self.source(ptx), &checked.diagnostics);
         if checked.is_valid() { Ok((checked.module, found)) } else { Err(Error::invalid(found)) }
     }

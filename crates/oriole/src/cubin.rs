@@ -46,6 +46,8 @@ pub struct Function {
     pub code_bytes: usize,
     /// Spilled registers; `None` if the cubin was read from a file, which does not say.
     pub spills: Option<Spills>,
+    /// Machine instructions without padding; `None` if the cubin was read from a file.
+    pub instructions: Option<usize>,
 }
 
 /// Accesses to spilled registers.
@@ -119,6 +121,7 @@ impl Cubin {
                 shared_bytes: shared.saturating_sub(reserved),
                 code_bytes: function.code.len(),
                 spills: None,
+                instructions: None,
             }
         });
         let functions = functions.collect();
@@ -126,9 +129,11 @@ impl Cubin {
         Ok(Cubin { bytes, arch, is_relocatable, functions, warnings: Vec::new(), remarks: Vec::new() })
     }
 
-    /// Returns the result of a compilation. Functions come in the order of the source.
+    /// Returns the result of a compilation for the target `arch`. Functions come in the order of the source. The file alone does not say
+    /// whether it is for `sm_100` or for its family, `sm_100f`.
     pub(crate) fn of_compiler(
         bytes: Vec<u8>,
+        arch: String,
         reports: &[FunctionReport],
         warnings: Vec<Diagnostic>,
         remarks: Vec<String>,
@@ -138,10 +143,11 @@ impl Cubin {
         for report in reports {
             let Some(position) = cubin.functions.iter().position(|function| function.name == report.name) else { continue };
             let spills = Spills { store_bytes: report.spill_store_bytes, load_bytes: report.spill_load_bytes };
-            functions.push(Function { spills: Some(spills), ..cubin.functions.swap_remove(position) });
+            let instructions = Some(report.instructions);
+            functions.push(Function { spills: Some(spills), instructions, ..cubin.functions.swap_remove(position) });
         }
         functions.append(&mut cubin.functions);
-        Ok(Cubin { functions, warnings, remarks, ..cubin })
+        Ok(Cubin { arch, functions, warnings, remarks, ..cubin })
     }
 
     /// Returns the bytes of the file, as `cuModuleLoadData` takes them.
@@ -242,6 +248,17 @@ impl Cubin {
     pub fn explain(&self) -> Result<Explanation, Error> {
         work::run(Stack::Large, || {
             let explanation = oriole_explain::explain_cubin("cubin", &self.bytes, None).map_err(wrong_file)?;
+            Ok(Explanation::new(explanation))
+        })
+    }
+
+    /// Like [`Cubin::explain`], for some functions, all if there are none. The explanation calls the file `name`.
+    pub fn explain_functions(&self, name: &str, functions: Vec<String>) -> Result<Explanation, Error> {
+        work::run(Stack::Large, || {
+            let file = oriole_cubin::Cubin::read(&self.bytes).map_err(wrong_file)?;
+            let unknown = || wrong_file(format!("there is no table of instructions for {}", self.arch));
+            let options = oriole_explain::Options { functions, ..oriole_explain::Options::new(file.target().ok_or_else(unknown)?) };
+            let explanation = oriole_explain::explain_cubin(name, &self.bytes, Some(&options)).map_err(wrong_file)?;
             Ok(Explanation::new(explanation))
         })
     }

@@ -21,8 +21,10 @@ pub enum Stack {
 /// Runs `body`. A panic becomes an internal error.
 pub fn run<T: Send>(stack: Stack, body: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let call = || panic::catch_unwind(AssertUnwindSafe(body));
+    // WebAssembly has no threads; there the caller chooses the size of the stack.
     let outcome = match stack {
         Stack::OfCaller => call(),
+        Stack::Large if cfg!(target_family = "wasm") => call(),
         Stack::Large => {
             thread::scope(|scope| match thread::Builder::new().name("oriole".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
                 Ok(thread) => thread.join().and_then(|result| result),

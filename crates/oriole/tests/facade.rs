@@ -130,3 +130,12 @@ fn the_example_of_the_readme_is_tested() {
     let [own, whole] = [here.join("README.md"), here.join("../../README.md")].map(|page| page.display().to_string());
     assert_eq!(first_example(&own), first_example(&whole));
 }
+
+#[test]
+fn the_target_of_a_family_keeps_its_name() {
+    let ptx = ".version 9.0\n.target sm_100f\n.address_size 64\n.visible .entry k() { ret; }";
+    let cubin = oriole::Compiler::new().compile(ptx).unwrap();
+    assert_eq!(cubin.arch(), "sm_100f");
+    let function = &cubin.functions()[0];
+    assert!(function.instructions.is_some_and(|count| count > 0 && count <= function.code_bytes / 16));
+}

@@ -142,7 +142,7 @@ fn recognize(argument: &str) -> Result<Recognized<'_>, Fatal> {
     };
     let found = match typed.strip_prefix("--") {
         Some(long) => OPTIONS.iter().find(|spec| spec.long == long),
-        None => OPTIONS.iter().find(|spec| spec.short == &typed[1..]),
+        None => OPTIONS.iter().find(|spec| !spec.short.is_empty() && spec.short == &typed[1..]),
     };
     if let Some(spec) = found {
         return Ok(Recognized { spec, typed, value });

@@ -1,5 +1,6 @@
 //! Generates code for checked modules, and prints the resource usage of `-v`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,8 +9,9 @@ use oriole_cubin::FileTraits;
 use oriole_cubin::target::LayoutGeneration;
 use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options, PassOptions};
 use oriole_isa::Target;
-use oriole_ptx::ast::Item;
+use oriole_ptx::ast::{FunctionKind, Item, Linkage};
 use oriole_ptx::source::LineIndex;
+use oriole_ptx::types::StateSpace;
 
 use crate::arch::ArchKind;
 use crate::command_line::CommandLine;
@@ -18,6 +20,9 @@ use crate::missing;
 use crate::program::ParsedModule;
 use crate::settings::Settings;
 use crate::time_trace::TimeTrace;
+
+/// The number of registers that `archmax` stands for.
+const MAX_REGISTERS: u32 = 255;
 
 /// Compiles the modules; returns the program. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(
@@ -40,6 +45,7 @@ pub fn generate(
         contract: line.value("fmad") != Some("false"),
         debug: debug_info(modules, line),
         max_registers: settings.max_registers,
+        max_function_registers: settings.max_function_registers,
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         entries: settings.entries.clone(),
@@ -48,6 +54,9 @@ pub fn generate(
     };
     if line.has("device-debug") {
         warn_of_missing_sections(modules, messages);
+    }
+    if !options.relocatable {
+        warn_of_extern_variables(modules, messages);
     }
     let started = Instant::now();
     let parsed: Vec<_> = modules.iter().map(|parsed| &parsed.module).collect();
@@ -92,6 +101,7 @@ pub fn generate(
         trace.write(input, [settings.started, started, finished], &log)?;
     }
     if line.has("verbose") {
+        print_overridden_limits(modules, settings, line, messages);
         print_usage(&compiled, target, milliseconds, messages);
     }
     Ok(Some(compiled.cubin))
@@ -129,6 +139,26 @@ fn warn_of_missing_sections(modules: &[ParsedModule], messages: &mut Messages<'_
     }
 }
 
+/// Warns of variables that no module defines. Like ptxas, Oriole then treats the declaration as a definition.
+fn warn_of_extern_variables(modules: &[ParsedModule], messages: &mut Messages<'_>) {
+    let variables = || {
+        let items = modules.iter().flat_map(|parsed| parsed.module.items.iter().map(|item| (&parsed.module, item)));
+        items.filter_map(|(module, item)| match item {
+            Item::Variable(id) => Some((module.name(module.variables[*id].name), &module.variables[*id])),
+            _ => None,
+        })
+    };
+    let defined: BTreeSet<&str> = variables().filter(|(_, variable)| variable.linkage != Linkage::Extern).map(|(name, _)| name).collect();
+    let mut seen = BTreeSet::new();
+    for (name, variable) in variables() {
+        let is_undefined = variable.linkage == Linkage::Extern && variable.space != StateSpace::Shared && !defined.contains(name);
+        if is_undefined && seen.insert(name) {
+            let rest = "in whole program compilation, ignoring extern qualifier";
+            messages.warning(None, &format!("Unresolved extern variable '{name}' {rest}"));
+        }
+    }
+}
+
 /// Prints the errors of the compiler in ptxas' format.
 fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Messages<'_>) {
     let mut indices: Vec<Option<LineIndex>> = modules.iter().map(|_| None).collect();
@@ -143,12 +173,39 @@ fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Mess
                 let places = if count > 1 { format!(" ({count} places)") } else { String::new() };
                 messages.error(place, &format!("{feature} is not supported by Oriole yet{places}"));
             }
-            Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
+            Fault::Unresolved(name) => messages.unresolved(name),
             Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
             Fault::Limit(what) if error.function.is_none() => messages.error(place, what),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
             Fault::Cancelled | Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
+    }
+}
+
+/// Prints which kernels `-maxrregcount` limits, from the last to the first.
+fn print_overridden_limits(modules: &[ParsedModule], settings: &Settings, line: &CommandLine, messages: &mut Messages<'_>) {
+    let given = line.has("maxrregcount");
+    let Some(limit) = settings.max_registers.or((given && line.value("maxrregcount") == Some("archmax")).then_some(MAX_REGISTERS)) else {
+        return;
+    };
+    let overrides = line.has("override-directive-values");
+    let kernels = modules.iter().flat_map(|parsed| parsed.module.functions.iter().map(|function| (&parsed.module, function)));
+    let kernels: Vec<_> = kernels.filter(|(_, function)| function.kind == FunctionKind::Entry && function.body.is_some()).collect();
+    for (module, kernel) in kernels.into_iter().rev() {
+        let name = module.name(kernel.name);
+        if !settings.entries.is_empty() && !settings.entries.iter().any(|entry| entry == name) {
+            continue;
+        }
+        let has_threads = kernel.bounds.max_threads.is_some() || kernel.bounds.required_threads.is_some();
+        let text = match kernel.bounds.max_registers {
+            Some(own) if !overrides => format!("Overriding global maxrregcount {limit} with entry-specific value {own} of .maxnreg"),
+            _ if has_threads && !overrides => continue,
+            own => {
+                let before = own.unwrap_or(MAX_REGISTERS + 1);
+                format!("Overriding maximum register limit {before} for '{name}' with  {limit} of maxrregcount option")
+            }
+        };
+        messages.print(None, MessageKind::Info, &text);
     }
 }
 

@@ -21,12 +21,14 @@ mod command_line;
 pub mod file_name;
 mod generate;
 mod help;
+mod memory_options;
 mod messages;
 pub mod missing;
 mod program;
 mod settings;
 mod table;
 mod time_trace;
+mod wording;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
@@ -140,10 +142,10 @@ fn compile(
         }
     }
     let settings = match Settings::new(line, messages) {
-        Ok(settings) => Settings { hooks, ..settings },
+        Ok(settings) => settings.with_hooks(hooks),
         Err(text) => return fail(messages, &text),
     };
-    let modules = match program::check(inputs, &settings, messages) {
+    let mut modules = match program::check(inputs, &settings, messages) {
         Ok(modules) => modules,
         Err(text) => return fail(messages, &text),
     };
@@ -152,6 +154,9 @@ fn compile(
     }
     if !settings.wants_code {
         return CallOutcome::Checked;
+    }
+    for parsed in &mut modules {
+        settings.cache_operators.apply(&mut parsed.module);
     }
     let generated = match cache {
         // A trace has the times of a compilation, so nothing is taken from the cache.

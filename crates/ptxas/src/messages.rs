@@ -108,6 +108,12 @@ impl<'a> Messages<'a> {
         self.print(None, MessageKind::Error, text);
     }
 
+    /// Prints that a called function is not defined. ptxas does not print that it aborted.
+    pub fn unresolved(&mut self, name: &str) {
+        self.errors = true;
+        self.print(None, MessageKind::Fatal, &format!("Unresolved extern function '{name}'"));
+    }
+
     /// Prints an error.
     pub fn error(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
@@ -125,8 +131,13 @@ impl<'a> Messages<'a> {
 
     /// Prints an error that ends the processing of the command or of a file.
     pub fn fatal(&mut self, text: &str) {
+        self.fatal_at(None, text);
+    }
+
+    /// Like [`Messages::fatal`], with a position.
+    pub fn fatal_at(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
-        self.print(None, MessageKind::Fatal, text);
+        self.print(place, MessageKind::Fatal, text);
     }
 
     /// Starts to record messages.

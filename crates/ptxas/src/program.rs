@@ -11,8 +11,10 @@ use oriole_ptx::source::{LineIndex, Source};
 
 use crate::arch::{Arch, ArchKind};
 use crate::file_name::unescape;
+use crate::memory_options::warn_of_doubles;
 use crate::messages::{MessagePlace, Messages};
 use crate::settings::Settings;
+use crate::wording::ptxas_words;
 
 /// Limit on the number of errors. ptxas has none; this one keeps memory bounded.
 const ERROR_LIMIT: usize = 10_000;
@@ -85,7 +87,7 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>)
     let mut program = Program::default();
     for input in inputs {
         match input.read() {
-            Some(text) => program.check_module(input.name(), text, settings.arch, messages),
+            Some(text) => program.check_module(input.name(), text, settings, messages),
             None => messages.fatal(&format!("Input file '{}' could not be opened", input.name())),
         }
     }
@@ -102,7 +104,8 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>)
 }
 
 impl Program {
-    fn check_module(&mut self, name: &str, text: Vec<u8>, arch: Arch, messages: &mut Messages<'_>) {
+    fn check_module(&mut self, name: &str, text: Vec<u8>, settings: &Settings, messages: &mut Messages<'_>) {
+        let arch = settings.arch;
         let checked = oriole_ptx::check(&text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
         let source = Source::new(name, &text);
         self.add_definitions(&checked.module, &source, messages);
@@ -110,10 +113,14 @@ impl Program {
         if !checked.diagnostics.is_empty() {
             let lines = LineIndex::new(&text);
             for finding in &checked.diagnostics {
-                report(&source, &lines, finding, arch, messages);
+                report(&source, &lines, finding, arch, &checked.module, messages);
             }
         }
-        self.modules.push(ParsedModule { name: name.to_owned(), text, module: checked.module });
+        let parsed = ParsedModule { name: name.to_owned(), text, module: checked.module };
+        if settings.warns_of_doubles {
+            warn_of_doubles(&parsed, messages);
+        }
+        self.modules.push(parsed);
     }
 
     /// Records the definitions of a module and reports duplicates.
@@ -173,15 +180,24 @@ fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
 }
 
 /// Prints a finding in ptxas' format.
-fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages<'_>) {
-    for (span, text) in diag::ptxas_messages(finding) {
-        let place = Some(MessagePlace { file: source.name, line: lines.line_column(span.start).0 });
+fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, module: &Module, messages: &mut Messages<'_>) {
+    for (span, ours) in diag::ptxas_messages(finding) {
+        let line = lines.line_column(span.start).0;
+        let place = Some(MessagePlace { file: source.name, line });
+        let words = if finding.ptxas.is_none() { ptxas_words(finding, &ours, source.name, line, module) } else { None };
+        // ptxas stops at an unknown version; it has fixed words for it.
+        let is_fatal = words.as_ref().map_or(finding.code == Code::UnknownVersion, |words| words.is_fatal);
+        let text = words.map_or(ours, |words| words.text);
         match (finding.code.severity(), finding.code) {
             // The driver counts constants during code generation, as ptxas does.
             (Severity::Error, Code::TooMuchConstantData) => {}
             (Severity::Error, code) => {
                 messages.needs_later_ptx |= code == Code::UnknownVersion;
-                messages.error(place, &text);
+                if is_fatal {
+                    messages.fatal_at(place, &text);
+                } else {
+                    messages.error(place, &text);
+                }
             }
             // ptxas accepts any order without a warning, and checks pragmas only when it generates code. With -Werror these warnings
             // would reject inputs that ptxas accepts.

@@ -1,11 +1,17 @@
 //! Interprets the options together: conflicts, ranges, and the resulting settings.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use oriole_driver::{Hooks, LaunchOptions};
+use oriole_cubin::FileTraits;
+use oriole_cubin::target::LayoutGeneration;
+use oriole_driver::{Hooks, LaunchOptions, Parallelism};
+use oriole_support::{available_threads, run_jobs};
 
 use crate::arch::{Arch, ArchKind};
 use crate::command_line::CommandLine;
+use crate::file_name::unescape;
+use crate::memory_options::CacheOperators;
 use crate::messages::Messages;
 
 // Limits of `-maxrregcount`.
@@ -24,6 +30,14 @@ pub struct Settings {
     pub entries: Vec<String>,
     /// Limit on the registers per thread.
     pub max_registers: Option<u32>,
+    /// Limit on the registers per thread of device functions in relocatable files.
+    pub max_function_registers: Option<u32>,
+    /// Cache operators for accesses of global memory.
+    pub cache_operators: CacheOperators,
+    /// Whether to warn of instructions with double precision.
+    pub warns_of_doubles: bool,
+    /// Limit on the number of threads; `None` for one per processor.
+    pub threads: Option<usize>,
     /// Launch bounds for all kernels.
     pub launch: LaunchOptions,
     /// What the compiler calls while it runs.
@@ -38,14 +52,40 @@ impl Settings {
         let started = Instant::now();
         let arch = line.value("gpu-name").and_then(Arch::parse).unwrap_or_default();
         check_levels(line, messages)?;
-        refuse_unsupported(line)?;
+        refuse_unsupported(line, arch, messages)?;
         check_cache_modifiers(line, messages);
         let max_registers = check_registers(line, arch, messages)?;
+        let max_function_registers = check_function_registers(line, arch, messages)?;
         let launch = check_launch_bounds(line, arch, messages);
         check_debug_options(line, messages);
         let generates = arch.kind == ArchKind::Real && !line.has("dry-run");
         let entries = if generates { line.values("entry").to_vec() } else { Vec::new() };
-        Ok(Settings { arch, wants_code: generates, entries, max_registers, launch, hooks: Hooks::default(), started })
+        Ok(Settings {
+            arch,
+            wants_code: generates,
+            entries,
+            max_registers,
+            max_function_registers,
+            cache_operators: CacheOperators::new(line),
+            warns_of_doubles: line.has("warn-on-double-precision-use"),
+            threads: line.number("split-compile").and_then(|threads| usize::try_from(threads).ok()).filter(|&threads| threads > 0),
+            launch,
+            hooks: Hooks::default(),
+            started,
+        })
+    }
+
+    /// Returns the settings with the hooks of the caller. `-split-compile` limits the threads that the compiler starts itself.
+    pub fn with_hooks(self, hooks: Hooks) -> Settings {
+        let parallelism = match (self.threads, hooks.parallelism) {
+            (Some(1), Parallelism::Threads) => Parallelism::Sequential,
+            (Some(threads), Parallelism::Threads) => Parallelism::Executor(Arc::new(move |count: usize, task: &(dyn Fn(usize) + Sync)| {
+                let order: Vec<usize> = (0..count).collect();
+                run_jobs(available_threads(threads.min(count)), &order, task);
+            })),
+            (_, other) => other,
+        };
+        Settings { hooks: Hooks { parallelism, ..hooks }, ..self }
     }
 }
 
@@ -62,32 +102,80 @@ fn check_levels(line: &CommandLine, messages: &mut Messages<'_>) -> Result<(), S
     if line.has("device-debug") && line.number("opt-level").is_some_and(|level| level > 0) {
         return Err("Optimized debugging not supported".to_string());
     }
+    if line.value("cuda-api-version").is_some_and(|version| !is_release(version)) {
+        let version = line.value("cuda-api-version").unwrap_or_default();
+        return Err(format!("Invalid value '{version}' for option '--cuda-api-version'"));
+    }
+    if let Some(file) = line.value("nv-host").filter(|file| std::fs::File::open(unescape(file)).is_err()) {
+        return Err(format!("Could not open input file '{file}'"));
+    }
+    if line.has("ptx-length") {
+        messages.warning(None, "'--ptx-length' option is ignored unless '--okey' option is specified");
+    }
+    if line.has("legacy-bar-warp-wide-behavior") {
+        let option = "--legacy-bar-warp-wide-behavior";
+        let deprecated = "is a deprecated option, It will be removed in future release and is not recommended";
+        messages.warning(None, &format!("'{option}' {deprecated}"));
+        messages.warning(None, &format!("Command line option '{option}' not supported for '.target sm_70', will be ignored"));
+    }
     if let Some(level) = line.number("register-usage-level").filter(|level| !(0..=10).contains(level)) {
         messages.warning(None, &format!("Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"));
     }
     Ok(())
 }
 
-/// Refuses options that would change the meaning or the limits of the code, and that Oriole does not implement.
-fn refuse_unsupported(line: &CommandLine) -> Result<(), String> {
+/// Returns whether a text is the number of the release, as in `13.0`.
+fn is_release(text: &str) -> bool {
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    text.split_once('.').is_some_and(|(major, minor)| (number(major), number(minor)) == (Some(crate::RELEASE.0), Some(crate::RELEASE.1)))
+}
+
+/// Refuses options that would change the meaning or the limits of the code, and that Oriole does not implement. Warns of options that add
+/// checks to the code, or information for other programs to the file, if Oriole does not implement them.
+fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<(), String> {
+    if line.has("compile-as-tools-patch") && line.has("compile-only") {
+        return Err("Conflicting options '--compile-only' and --compile-as-tools-patch specified".to_owned());
+    }
+    let is_true = |option: &str| line.value(option) == Some("true");
+    // ptxas ignores these on GPUs without clusters.
+    let has_clusters = FileTraits::of(arch.target).is_some_and(|traits| traits.style != LayoutGeneration::Ampere);
+    if line.has("disable-smem-reservation") && !has_clusters {
+        let text = format!("Option 'disable-smem-reservation' not supported for gpu architecture '{arch}', will be ignored");
+        messages.warning(None, &text);
+    }
+    if is_true("blocks-are-clusters") && !has_clusters {
+        messages.warning(None, &format!("Command line option '--blocks-are-clusters' not supported for '{arch}', will be ignored"));
+    }
     let is_set = |option: &&&str| match **option {
-        "blocks-are-clusters" | "disable-smem-reservation" => line.value(option) == Some("true"),
+        "blocks-are-clusters" | "disable-smem-reservation" => is_true(option) && has_clusters,
         _ => line.has(option),
     };
-    let options: [&str; 5] = ["apply-controls", "blocks-are-clusters", "disable-smem-reservation", "okey", "query-controls"];
-    match options.iter().find(is_set) {
-        Some(option) => Err(format!("Option '--{option}' is not supported by Oriole")),
-        None => Ok(()),
+    let options: [&str; 6] =
+        ["apply-controls", "blocks-are-clusters", "compile-as-tools-patch", "disable-smem-reservation", "okey", "query-controls"];
+    if let Some(option) = options.iter().find(is_set) {
+        return Err(format!("Option '--{option}' is not supported by Oriole"));
     }
+    let ignored = ["device-stack-protector", "make-errors-visible-at-exit", "preserve-relocs", "sanitize", "sp-bounds-check"];
+    for option in ignored.into_iter().filter(|option| line.has(option) && line.value(option) != Some("false")) {
+        if arch.kind == ArchKind::Real {
+            messages.warning(None, &format!("Option '--{option}' is not supported by Oriole, will be ignored"));
+        }
+    }
+    Ok(())
 }
 
 fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages<'_>) {
     let checks = [
-        ("def-load-cache", "load", ["", "ca", "cg", "cs", "lu", "cv"]),
-        ("force-load-cache", "load", ["", "ca", "cg", "cs", "lu", "cv"]),
-        ("def-store-cache", "store", ["", "", "wb", "cg", "cs", "wt"]),
-        ("force-store-cache", "store", ["", "", "wb", "cg", "cs", "wt"]),
+        ("def-load-cache", "load", &["ca", "cg", "cs", "lu", "cv"][..]),
+        ("force-load-cache", "load", &["ca", "cg", "cs", "lu", "cv"]),
+        ("def-store-cache", "store", &["wb", "cg", "cs", "wt"]),
+        ("force-store-cache", "store", &["wb", "cg", "cs", "wt"]),
     ];
+    for (force, default) in [("force-load-cache", "def-load-cache"), ("force-store-cache", "def-store-cache")] {
+        if line.has(force) && line.has(default) {
+            messages.warning(None, &format!("Conflicting options {force} and {default} specified, ignoring {default} option"));
+        }
+    }
     for (option, access, allowed) in checks {
         if let Some(modifier) = line.value(option).filter(|modifier| !allowed.contains(modifier)) {
             messages.error(None, &format!("Invalid default cache modifier on {access} specified: {modifier}"));
@@ -95,9 +183,24 @@ fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages<'_>) {
     }
 }
 
-/// Checks the register options; returns the register limit.
+/// Checks the limit on registers; returns it.
 fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<Option<u32>, String> {
     let count = register_count(line, "maxrregcount")?;
+    Ok(accepted_count(count, arch, messages))
+}
+
+/// Checks the limit on the registers of device functions, which only relocatable files have; returns it.
+fn check_function_registers(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<Option<u32>, String> {
+    let name = "device-function-maxrregcount";
+    if line.has(name) && !line.has("compile-only") {
+        messages.warning(None, &format!("Command line option '{name}' not supported for 'whole program compilation', will be ignored"));
+        return Ok(None);
+    }
+    Ok(accepted_count(register_count(line, name)?, arch, messages))
+}
+
+/// Returns a number of registers in the range of the architecture; `None` if it is too big. Warns if the number is changed or ignored.
+fn accepted_count(count: Option<i64>, arch: Arch, messages: &mut Messages<'_>) -> Option<u32> {
     let limit = count.filter(|count| (0..=MOST_REGISTERS).contains(count)).map(|count| count.max(LEAST_REGISTERS) as u32);
     if let Some(count) = count {
         // On a virtual architecture ptxas ignores every value, as if it were too large.
@@ -108,13 +211,7 @@ fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) 
             messages.warning(None, &text);
         }
     }
-    if line.has("device-function-maxrregcount") && !line.has("compile-only") {
-        let name = "device-function-maxrregcount";
-        messages.warning(None, &format!("Command line option '{name}' not supported for 'whole program compilation', will be ignored"));
-    } else {
-        register_count(line, "device-function-maxrregcount")?;
-    }
-    Ok(limit)
+    limit
 }
 
 /// Parses a number of registers; returns `None` for `archmax`.

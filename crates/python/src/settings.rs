@@ -1,16 +1,11 @@
 //! The options of a compilation, as Python passes them.
 
-use std::sync::Arc;
-
-use oriole_cubin::FileTraits;
-use oriole_driver::{DebugInfo, DebugKind, Options};
-use oriole_isa::Target;
-use oriole_ptx::ast::{Function, FunctionKind, Module};
+use oriole::Compiler;
 use pyo3::prelude::*;
 
 use crate::Problem;
 
-/// The options of a compilation. Numbers are checked by [`Settings::options`], so that a number out of range is a `ValueError`.
+/// The options of a compilation. Numbers are checked by [`Settings::compiler`], so that a number out of range is a `ValueError`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Settings {
@@ -26,53 +21,25 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the options of the compiler for a module.
-    pub fn options(&self, text: &[u8], module: &Module) -> Result<Options, Problem> {
-        let own = module.target.to_string();
-        let wanted = self.arch.as_deref().unwrap_or(&own);
-        let unknown =
-            || Problem::Value(format!("{wanted} is not a target that Oriole compiles for; there are {}", target_names().join(", ")));
-        let target = Target::parse(wanted).ok_or_else(unknown)?;
+    /// Returns the compiler with these settings, for an input with this name.
+    pub fn compiler(&self, name: &str) -> Result<Compiler, Problem> {
         let level = u8::try_from(self.opt_level).ok().filter(|&level| level <= 3);
         let level = level.ok_or_else(|| Problem::Value(format!("opt_level must be 0, 1, 2 or 3, not {}", self.opt_level)))?;
-        let limit = |count: i64| match u32::try_from(count) {
-            Ok(count) if count > 0 => Ok(count),
-            _ => Err(Problem::Value(format!("maxrregcount must be a positive number, not {count}"))),
-        };
-        self.check_entries(module)?;
-        Ok(Options {
-            level: if self.device_debug { 0 } else { level },
-            contract: self.fmad,
-            debug: self.debug_info(text),
-            max_registers: self.maxrregcount.map(limit).transpose()?,
-            relocatable: self.relocatable,
-            entries: self.entries.clone(),
-            verify: self.verify,
-            ..Options::new(target)
-        })
-    }
-
-    fn debug_info(&self, text: &[u8]) -> Option<DebugInfo> {
-        let kind = match (self.device_debug, self.lineinfo) {
-            (true, _) => DebugKind::Full,
-            (false, true) => DebugKind::Lines,
-            (false, false) => return None,
-        };
-        Some(DebugInfo { kind, texts: vec![Arc::from(text)] })
-    }
-
-    /// Checks that the module has all kernels that the settings name.
-    fn check_entries(&self, module: &Module) -> Result<(), Problem> {
-        let is_kernel = |function: &&Function| function.kind == FunctionKind::Entry && function.body.is_some();
-        let kernels: Vec<&str> = module.functions.iter().filter(is_kernel).map(|function| module.name(function.name)).collect();
-        match self.entries.iter().find(|entry| !kernels.contains(&entry.as_str())) {
-            Some(missing) => Err(Problem::Value(format!("there is no kernel `{missing}`; the module has {}", kernels.join(", ")))),
-            None => Ok(()),
+        let mut compiler = Compiler::new().source_name(name).opt_level(level).fmad(self.fmad).relocatable(self.relocatable);
+        compiler = compiler.self_check(self.verify);
+        if let Some(arch) = &self.arch {
+            compiler = compiler.arch(arch).map_err(Problem::from)?;
         }
+        if let Some(count) = self.maxrregcount {
+            let wrong = || Problem::Value(format!("maxrregcount must be a positive number, not {count}"));
+            compiler = compiler.max_registers(u32::try_from(count).ok().filter(|&count| count > 0).ok_or_else(wrong)?);
+        }
+        // `device_debug` includes line tables.
+        if self.device_debug {
+            compiler = compiler.device_debug(true);
+        } else if self.lineinfo {
+            compiler = compiler.line_info(true);
+        }
+        Ok(self.entries.iter().fold(compiler, |compiler, entry| compiler.entry(entry)))
     }
-}
-
-/// Returns the names of all targets that Oriole compiles for.
-pub fn target_names() -> Vec<String> {
-    FileTraits::all().map(|traits| traits.target.to_string()).collect()
 }

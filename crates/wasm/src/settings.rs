@@ -1,10 +1,6 @@
 //! The settings of a call.
 
-use std::sync::Arc;
-
-use oriole_cubin::FileTraits;
-use oriole_driver::{DebugInfo, DebugKind, Options};
-use oriole_isa::Target;
+use oriole::Compiler;
 use serde::Deserialize;
 
 /// The format of an explanation.
@@ -64,18 +60,22 @@ impl Settings {
         serde_json::from_slice(json).map_err(|error| format!("the settings cannot be read: {error}"))
     }
 
-    /// Returns the options of the compiler for a module with this text and this target of its own.
-    pub(crate) fn options(&self, ptx: &[u8], own: impl ToString) -> Result<Options, String> {
-        let wanted = self.arch.clone().unwrap_or_else(|| own.to_string());
-        let target = Target::parse(&wanted).filter(|&target| FileTraits::all().any(|traits| traits.target == target));
-        let target = target.ok_or_else(|| format!("{wanted} is not a target that Oriole compiles for"))?;
+    /// Returns the compiler with these settings. It uses the calling thread only, as there are no others in WebAssembly.
+    pub(crate) fn compiler(&self) -> Result<Compiler, String> {
         if self.opt_level > 3 {
             return Err(format!("the optimization level must be 0, 1, 2 or 3, not {}", self.opt_level));
         }
         if self.maxrregcount == Some(0) {
             return Err("the maximum number of registers must be positive".to_owned());
         }
-        let debug = self.lineinfo.then(|| DebugInfo { kind: DebugKind::Lines, texts: vec![Arc::from(ptx)] });
-        Ok(Options { level: self.opt_level, contract: self.fmad, max_registers: self.maxrregcount, debug, ..Options::new(target) })
+        let mut compiler = Compiler::new().sequential().source_name(&*self.name).opt_level(self.opt_level).fmad(self.fmad);
+        compiler = compiler.line_info(self.lineinfo);
+        if let Some(arch) = &self.arch {
+            compiler = compiler.arch(arch).map_err(|error| error.to_string())?;
+        }
+        if let Some(registers) = self.maxrregcount {
+            compiler = compiler.max_registers(registers);
+        }
+        Ok(compiler)
     }
 }

@@ -121,12 +121,19 @@ impl RunArguments {
 pub fn run(arguments: &RunArguments) -> ExitCode {
     match run_all(arguments) {
         Ok(true) => ExitCode::SUCCESS,
+        // A file that cannot be read is a mistake in the command line, as in the other commands.
+        Ok(false) if arguments.files.iter().any(|file| !is_readable(file)) => ExitCode::from(2),
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             errln!("error: {message}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Returns whether a file can be read; standard input always can.
+fn is_readable(file: &str) -> bool {
+    file == "-" || std::fs::File::open(unescape(file)).and_then(|file| file.metadata()).is_ok_and(|found| !found.is_dir())
 }
 
 /// Runs all tests; returns whether all pass. An error is a mistake in the command line.
