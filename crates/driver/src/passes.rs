@@ -15,7 +15,7 @@ use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
-use crate::debug::{registers, saved_registers, variables};
+use crate::debug::{assignments, registers, saved_registers, variables};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
@@ -213,11 +213,15 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
         .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
+    let for_debuggers = input.options.keeps_variables() && input.options.level == 0;
+    if for_debuggers {
+        assignments::run(&mut state.function, &registers);
+    }
     if input.options.has_register_ranges() {
-        state.register_definitions = registers::definitions(&state.function, &registers);
+        state.register_definitions = registers::definitions(&state.function, &registers, for_debuggers);
     }
     if !input.debug_variables.is_empty() {
-        variables::keep_to_end(&mut state.function, input.module, input.id, &registers, input.debug_variables);
+        variables::keep_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
     }
     let selection = Selection {
         barriers,

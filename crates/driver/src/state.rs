@@ -14,11 +14,11 @@ use oriole_opt::settle_products::Remark;
 use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
-use rustc_hash::FxHashSet;
 
 use crate::caches::Caches;
 use crate::convention;
 use crate::debug::registers::WordDefinition;
+use crate::debug::variables::FunctionVariables;
 use crate::emit::Code;
 use crate::functions::FunctionFacts;
 use crate::history::History;
@@ -35,8 +35,8 @@ pub struct Input<'a> {
     pub id: FunctionId,
     /// The locations of its variables and parameters.
     pub variables: &'a VariableLayout,
-    /// Names of the PTX registers that hold source variables, if they are kept for debuggers.
-    pub debug_variables: &'a FxHashSet<String>,
+    /// The PTX registers that hold source variables, if they are kept for debuggers.
+    pub debug_variables: &'a FunctionVariables,
     /// Maximum number of general registers that its instructions may name.
     pub register_limit: u32,
     /// Properties of the functions of the module.

@@ -3,6 +3,7 @@
 //! Runs after all functions are encoded. The source positions come from [`Code::locations`](crate::emit::Code): passes keep the location of
 //! an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
 
+pub(crate) mod assignments;
 mod dwarf;
 mod lines;
 mod ptx_text;

@@ -1,14 +1,14 @@
-//! Source variables in PTX registers: which registers DWARF names, and how they stay readable until their function ends.
+//! Source variables in PTX registers: which registers DWARF names, where, and how they stay readable there.
 //!
 //! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so the
-//! variable would disappear in the middle of the function. With full debug information, [`keep_to_end`] extends the live ranges of the
-//! variables to all ends of the function.
+//! variable would disappear in the middle of its scope. With full debug information, [`keep_readable`] extends the live ranges of the
+//! PTX registers to the statements for which DWARF names them.
 
-use oriole_ir::analysis::{ControlFlow, Dominators};
+use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Value};
 use oriole_isa::Symbols;
-use oriole_ptx::ast::{DwarfItem, FunctionId, Item, Module, RegisterId};
-use oriole_support::{Index, Name};
+use oriole_ptx::ast::{Body, DwarfItem, FunctionId, Item, Module, RegisterId, Statement};
+use oriole_support::{BitSet, Index, Name, define_index};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::registers::register_name;
@@ -16,34 +16,60 @@ use super::registers::register_name;
 /// The DWARF operator of a location in a register.
 const DW_OP_REGX: u8 = 0x90;
 
-/// Names of PTX registers that are locations of variables, by function.
-pub type VariableRegisters = FxHashMap<FunctionId, FxHashSet<String>>;
+/// The part of a function in which DWARF names a PTX register as location of a variable. Statements are numbered as in
+/// [`Location::statement`](oriole_ir::Location::statement).
+#[derive(Clone, Default, Debug)]
+pub struct Scope {
+    /// The register is named for the whole function.
+    is_whole: bool,
+    /// Ranges of statements: the first one, and the first one after the range.
+    ranges: Vec<(u32, u32)>,
+}
 
-/// Collects the names of the PTX registers that the debug sections of a module use as locations.
+/// The PTX registers of a function that are locations of variables, by name.
+pub type FunctionVariables = FxHashMap<String, Scope>;
+
+/// The PTX registers that are locations of variables, by function.
+pub type VariableRegisters = FxHashMap<FunctionId, FunctionVariables>;
+
+/// Name of the section with location lists.
+const LOCATION_LISTS: &str = ".debug_loc";
+
+/// Collects the PTX registers that the debug sections of a module use as locations.
 ///
 /// The sections are not parsed: every `DW_OP_regx` byte that is followed by a name counts. A byte that is something else by chance only
 /// extends a live range. A location belongs to the function of the last code label before it, since the entry of a function starts with
-/// the label of its first instruction.
+/// the label of its first instruction. In location lists, the two labels before a location are its range.
 pub fn variable_registers(module: &Module) -> VariableRegisters {
-    let mut functions: FxHashMap<Name, FunctionId> = FxHashMap::default();
+    let mut labels: FxHashMap<Name, (FunctionId, u32)> = FxHashMap::default();
     for (id, function) in module.functions.iter_enumerated() {
-        for label in function.body.iter().flat_map(|body| body.labels.iter()) {
-            functions.entry(label.name).or_insert(id);
+        for (label, statement) in function.body.iter().flat_map(|body| label_statements(body)) {
+            labels.entry(label).or_insert((id, statement));
         }
     }
     let mut found = VariableRegisters::default();
     for item in &module.items {
         let Item::Section(section) = item else { continue };
+        let has_ranges = &*section.name == LOCATION_LISTS;
         let mut data = &section.data[..];
-        let mut current = None;
+        let (mut previous, mut last) = (None, None);
         for item in &section.items {
             match *item {
-                DwarfItem::Label64(_, name, _) => current = functions.get(&name).copied().or(current),
+                DwarfItem::Label64(_, name, _) => {
+                    if let Some(&label) = labels.get(&name) {
+                        (previous, last) = (last, Some(label));
+                    }
+                }
                 DwarfItem::Integers(bytes, count) => {
                     let (now, rest) = data.split_at((usize::from(bytes) * count as usize).min(data.len()));
                     data = rest;
-                    if let Some(id) = current {
-                        found.entry(id).or_default().extend(register_locations(now));
+                    let Some((id, end)) = last else { continue };
+                    for name in register_locations(now) {
+                        let scope = found.entry(id).or_default().entry(name).or_default();
+                        match previous {
+                            Some((other, start)) if has_ranges && other == id => scope.ranges.push((start, end)),
+                            _ => scope.is_whole = true,
+                        }
                     }
                 }
                 DwarfItem::Label(_) | DwarfItem::Difference(..) => {}
@@ -51,6 +77,27 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
         }
     }
     found
+}
+
+/// Returns the labels of a body, and for each the number of the next statement with an instruction.
+fn label_statements(body: &Body) -> Vec<(Name, u32)> {
+    let mut found = Vec::new();
+    let mut next = u32::MAX;
+    for (number, statement) in body.statements.iter().enumerate().rev() {
+        match *statement {
+            Statement::Instruction(_) => next = body.position(number).map_or(next, |span| span.start + 1),
+            Statement::Label(label) => found.push((body.labels[label].name, next)),
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Scope {
+    /// Returns whether the register is named at a statement.
+    fn contains(&self, statement: u32) -> bool {
+        self.is_whole || self.ranges.iter().any(|&(start, end)| start <= statement && statement < end)
+    }
 }
 
 /// Returns the register names after all `DW_OP_regx` bytes.
@@ -78,40 +125,37 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
     is_name.then(|| String::from_utf8(name).ok()).flatten()
 }
 
-/// Extends the live ranges of variables to the ends of a function. `registers` has the value of each PTX register, `names` are the registers
-/// that hold variables. The function is not in SSA form yet.
+/// Extends the live ranges of variables to all statements of their scopes. `registers` has the value of each PTX register, `variables` are
+/// the registers that hold variables. The function is not in SSA form yet.
 ///
-/// Only values with one assignment are kept, and only at ends that the assignment dominates: elsewhere the variable has no value.
-pub fn keep_to_end(
+/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value.
+pub fn keep_readable(
     function: &mut Function,
     module: &Module,
     id: FunctionId,
     registers: &FxHashMap<RegisterId, Value>,
-    names: &FxHashSet<String>,
+    variables: &FunctionVariables,
 ) {
     let Some(body) = module.functions[id].body.as_deref() else { return };
-    let is_variable = |register: RegisterId| names.contains(&register_name(module, body, register));
-    let mut kept: Vec<(RegisterId, Value)> =
-        registers.iter().filter(|(register, _)| is_variable(**register)).map(|(&register, &value)| (register, value)).collect();
-    kept.sort_unstable_by_key(|(register, _)| register.position());
-    let assignments = single_assignments(function, &kept);
-    let dominators = Dominators::compute(function, &ControlFlow::compute(function));
-    for block in function.layout.clone() {
+    let scope = |register: RegisterId| variables.get(&register_name(module, body, register));
+    let mut kept: Vec<(RegisterId, Value, &Scope)> =
+        registers.iter().filter_map(|(&register, &value)| Some((register, value, scope(register)?))).collect();
+    kept.sort_unstable_by_key(|(register, ..)| register.position());
+    let variables: Vec<(Value, &Scope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
+    let flow = ControlFlow::compute(function);
+    let keeper = Keeper::new(function, &flow, &variables);
+    for &block in flow.reverse_post_order() {
+        let inserted = keeper.keeps(function, &flow, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
-        let end = end_of_function(function, &insts);
+        let mut extended: Vec<Inst> = Vec::with_capacity(insts.len() + inserted.len());
+        let mut inserted = inserted.into_iter().peekable();
         for (position, inst) in insts.into_iter().enumerate() {
-            if Some(position) == end || function.insts[inst].is_machine(Opcode::EXIT) {
-                for &(value, (from, at)) in &assignments {
-                    let is_before = if from == block { at < position } else { dominators.dominates(from, block) };
-                    if is_before {
-                        // One instruction for each value, so that they need not be in registers at the same time.
-                        let operand = Operand::new(OperandKind::Value(function.whole(value)));
-                        let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &[operand], 0);
-                        function.insts[keep].location = function.insts[inst].location;
-                        extended.push(keep);
-                    }
-                }
+            while let Some((_, variable)) = inserted.next_if(|(before, _)| *before == position) {
+                // One instruction for each value, so that they need not be in registers at the same time.
+                let operand = Operand::new(OperandKind::Value(function.whole(variables[variable.position()].0)));
+                let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &[operand], 0);
+                function.insts[keep].location = function.insts[inst].location;
+                extended.push(keep);
             }
             extended.push(inst);
         }
@@ -119,19 +163,117 @@ pub fn keep_to_end(
     }
 }
 
-/// Returns the block and position of the assignment of each value that has exactly one.
-fn single_assignments(function: &Function, kept: &[(RegisterId, Value)]) -> Vec<(Value, (Block, usize))> {
-    let mut sites: FxHashMap<Value, Option<(Block, usize)>> = FxHashMap::default();
-    for &block in &function.layout {
-        for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-            for part in function.results(inst).iter().filter_map(Operand::part) {
-                // A guard may prevent the assignment.
-                let site = function.insts[inst].guard.is_none().then_some((block, position));
-                sites.entry(part.value).and_modify(|site| *site = None).or_insert(site);
+define_index!(
+    /// A variable of [`Keeper`].
+    pub struct VariableId,
+    "v"
+);
+
+/// Finds the points at which variables are kept.
+struct Keeper<'a> {
+    variables: &'a [(Value, &'a Scope)],
+    /// The index of each variable.
+    numbers: FxHashMap<Value, VariableId>,
+    /// For each block: the variables that are assigned on all paths to its start.
+    assigned: Vec<BitSet<VariableId>>,
+    /// For each block: the number of its first statement; 0 if it has none.
+    first_statements: Vec<u32>,
+}
+
+impl<'a> Keeper<'a> {
+    fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> Keeper<'a> {
+        let numbers: FxHashMap<Value, VariableId> = variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
+        let statement = |inst: &Inst| Some(function.insts[*inst].location.statement).filter(|&statement| statement != 0);
+        let first_statements = function.blocks.iter().map(|block| block.insts.iter().find_map(statement).unwrap_or(0)).collect();
+        let mut keeper = Keeper { variables, numbers, assigned: Vec::new(), first_statements };
+        keeper.assigned = keeper.solve(function, flow);
+        keeper
+    }
+
+    /// Returns the variables that are assigned on all paths to the start of each block.
+    fn solve(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<VariableId>> {
+        let none = BitSet::new(self.variables.len());
+        let mut all = none.clone();
+        (0..self.variables.len()).for_each(|number| {
+            all.insert(VariableId::new(number));
+        });
+        let mut starts = vec![all.clone(); function.blocks.len()];
+        let mut ends = vec![all; function.blocks.len()];
+        let mut is_stable = false;
+        while !is_stable {
+            is_stable = true;
+            for &block in flow.reverse_post_order() {
+                let mut start = if block == function.entry() { none.clone() } else { starts[block.position()].clone() };
+                for &from in flow.predecessors(block) {
+                    let lost: Vec<VariableId> = start.iter().filter(|&number| !ends[from.position()].contains(number)).collect();
+                    lost.into_iter().for_each(|number| {
+                        start.remove(number);
+                    });
+                }
+                let mut end = start.clone();
+                function.blocks[block].insts.iter().for_each(|&inst| self.assign(function, inst, &mut end));
+                is_stable &= end.count() == ends[block.position()].count();
+                (starts[block.position()], ends[block.position()]) = (start, end);
             }
         }
+        starts
     }
-    kept.iter().filter_map(|&(_, value)| Some((value, (*sites.get(&value)?)?))).collect()
+
+    /// Adds the variables that an instruction assigns.
+    fn assign(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
+        // A guard may prevent the assignment.
+        if function.insts[inst].guard.is_none() {
+            self.results(function, inst).for_each(|number| {
+                assigned.insert(number);
+            });
+        }
+    }
+
+    /// Returns the variables among the results of an instruction.
+    fn results(&self, function: &Function, inst: Inst) -> impl Iterator<Item = VariableId> {
+        function.results(inst).iter().filter_map(|operand| self.numbers.get(&operand.value()?).copied())
+    }
+
+    /// Returns the positions in a block before which variables are kept, and the indices of these variables, sorted by position.
+    fn keeps(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
+        let insts = &function.blocks[block].insts;
+        let terminators = insts.len() - function.terminators(block).len();
+        let end = end_of_function(function, insts);
+        let mut found = Vec::new();
+        let mut assigned = self.assigned[block.position()].clone();
+        // The statement of the last instruction, and those of the variables that DWARF names there.
+        let (mut statement, mut named) = (0, Vec::new());
+        for (position, &inst) in insts.iter().enumerate() {
+            let here = function.insts[inst].location.statement;
+            if here != 0 && here != statement {
+                // The statement starts: its assignments and the ends of scopes are the last points at which old values are kept.
+                let of_statement = insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
+                let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.results(function, inst)).collect();
+                let is_last = |number: &VariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
+                found.extend(named.iter().filter(|number| is_last(number)).map(|&number| (position, number)));
+                statement = here;
+                named = assigned.iter().filter(|&number| self.variables[number.position()].1.contains(here)).collect();
+            }
+            if Some(position) == end || function.insts[inst].is_machine(Opcode::EXIT) {
+                found.extend(named.iter().map(|&number| (position, number)));
+            } else if position == terminators && end.is_none() {
+                let leaves = |number: VariableId, next: &Block| {
+                    let first = self.first_statements[next.position()];
+                    !self.assigned[next.position()].contains(number) || (first != 0 && !self.variables[number.position()].1.contains(first))
+                };
+                let is_left = |number: &&VariableId| flow.successors(block).iter().any(|next| leaves(**number, next));
+                found.extend(named.iter().filter(is_left).map(|&number| (position, number)));
+            }
+            let before = self.results(function, inst).count();
+            self.assign(function, inst, &mut assigned);
+            if before > 0 {
+                named = assigned.iter().filter(|&number| self.variables[number.position()].1.contains(statement)).collect();
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
 }
 
 /// Returns the position before which values are kept in a block that returns: that of the `KEEP` of the results, which must stay next to the
