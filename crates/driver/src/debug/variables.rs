@@ -241,8 +241,11 @@ impl<'a> Keeper<'a> {
         let end = end_of_function(function, insts);
         let mut found = Vec::new();
         let mut assigned = self.assigned[block.position()].clone();
-        // The statement of the last instruction, and those of the variables that DWARF names there.
-        let (mut statement, mut named) = (0, Vec::new());
+        let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
+            assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
+        };
+        // The statement of the last instruction, and the variables that DWARF names there. The first statement stands for those before.
+        let (mut statement, mut named) = (0, named_at(self.first_statements[block.position()], &assigned));
         for (position, &inst) in insts.iter().enumerate() {
             let here = function.insts[inst].location.statement;
             if here != 0 && here != statement {
@@ -252,7 +255,7 @@ impl<'a> Keeper<'a> {
                 let is_last = |number: &VariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
                 found.extend(named.iter().filter(|number| is_last(number)).map(|&number| (position, number)));
                 statement = here;
-                named = assigned.iter().filter(|&number| self.variables[number.position()].1.contains(here)).collect();
+                named = named_at(here, &assigned);
             }
             if Some(position) == end || function.insts[inst].is_machine(Opcode::EXIT) {
                 found.extend(named.iter().map(|&number| (position, number)));
@@ -264,10 +267,9 @@ impl<'a> Keeper<'a> {
                 let is_left = |number: &&VariableId| flow.successors(block).iter().any(|next| leaves(**number, next));
                 found.extend(named.iter().filter(is_left).map(|&number| (position, number)));
             }
-            let before = self.results(function, inst).count();
             self.assign(function, inst, &mut assigned);
-            if before > 0 {
-                named = assigned.iter().filter(|&number| self.variables[number.position()].1.contains(statement)).collect();
+            if self.results(function, inst).next().is_some() {
+                named = named_at(statement, &assigned);
             }
         }
         found.sort_unstable();
