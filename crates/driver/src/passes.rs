@@ -213,7 +213,7 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
         .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
-    let for_debuggers = input.options.keeps_variables() && input.options.level == 0;
+    let for_debuggers = input.options.is_for_debuggers();
     if for_debuggers {
         assignments::run(&mut state.function, &registers);
     }
@@ -266,7 +266,8 @@ fn contract_again(state: &mut FunctionState<'_>) -> Outcome {
 
 fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> Outcome {
     if state.options().contract {
-        opt::contract::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut(), legality);
+        let encodability = &mut state.input.caches.encodability.borrow_mut();
+        opt::contract::run_with_alternatives(&mut state.function, encodability, legality, &mut state.alternatives);
     }
     Ok(())
 }
@@ -339,7 +340,8 @@ fn tie_loads(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn combine(state: &mut FunctionState<'_>) -> Outcome {
-    opt::combine::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::combine::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -401,7 +403,8 @@ fn give_way(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn balance(state: &mut FunctionState<'_>) -> Outcome {
-    opt::balance::run(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::balance::run_with_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -496,7 +499,8 @@ fn guard_copies(state: &mut FunctionState<'_>) -> Outcome {
 
 fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.record_control_flow(&state.function);
-    layout::run(&mut state.function);
+    let keeps_lines = state.options().is_for_debuggers();
+    layout::run(&mut state.function, keeps_lines);
     Ok(())
 }
 
@@ -526,7 +530,7 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     }
     if state.options().reports.decisions {
         code.spill_code = emit::spill_code(&state.function);
-        code.history = state.history.finish(&state.function);
+        code.history = state.history.finish(&state.function, &state.alternatives);
     }
     state.code = Some(code);
     Ok(())

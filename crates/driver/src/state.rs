@@ -9,6 +9,7 @@ use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, FunctionKind, Location};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
+use oriole_opt::alternatives::Alternatives;
 use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::Remark;
 use oriole_ptx::ast::{self, FunctionId, Module};
@@ -108,6 +109,8 @@ pub struct FunctionState<'a> {
     pub remarks: Vec<Remark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
+    /// Forms of instructions that passes rejected; recorded on request only.
+    pub alternatives: Alternatives,
     /// The passes and decisions that determined the form and position of each instruction; empty unless requested.
     pub history: History,
     /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
@@ -142,6 +145,7 @@ impl<'a> FunctionState<'a> {
             code: None,
             remarks: Vec::new(),
             pass_remarks: if input.options.reports.decisions { Remarks::recording() } else { Remarks::default() },
+            alternatives: if input.options.reports.decisions { Alternatives::recording() } else { Alternatives::default() },
             history: History::new(input.options.reports.decisions),
             register_definitions: Vec::new(),
             report_data: ReportData::default(),

@@ -366,6 +366,20 @@ pub struct Form {
     pub created_by: String,
     /// The passes that changed it, in order.
     pub changes: Vec<FormChange>,
+    /// Other forms that passes considered and rejected, in order.
+    #[serde(default)]
+    pub rejected: Vec<RejectedForm>,
+}
+
+/// A form that a pass considered for an instruction and rejected.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct RejectedForm {
+    /// The pass.
+    pub pass: String,
+    /// The form, such as `FFMA`.
+    pub form: String,
+    /// Why it was rejected; completes the sentence "not FFMA, because ...".
+    pub reason: String,
 }
 
 /// A change of the form of an instruction.

@@ -1,8 +1,8 @@
 //! Why an instruction has its form and its place, from the history that the compiler recorded.
 
-use oriole_driver::{InstHistory, PASSES, PlaceDecision, RunnerUp};
+use oriole_driver::{InstHistory, PASSES, PlaceDecision, RejectedForm, RunnerUp};
 
-use crate::model::{Form, FormChange, Place};
+use crate::model::{self, Form, FormChange, Place};
 
 /// What is not known about the code of a cubin, for which nothing was recorded.
 pub const UNKNOWN_IN_A_CUBIN: [&str; 3] = [
@@ -27,7 +27,20 @@ pub fn form(history: &InstHistory) -> Form {
         before: change.before.clone(),
         after: change.after.clone(),
     };
-    Form { text, created_by: history.created_by.to_owned(), changes: history.changes.iter().map(change).collect() }
+    for RejectedForm { pass, form, reason } in &history.rejected {
+        text.push_str(&format!("; `{pass}` rejected {form}, because {reason}"));
+    }
+    let reject = |rejected: &RejectedForm| model::RejectedForm {
+        pass: rejected.pass.to_owned(),
+        form: rejected.form.clone(),
+        reason: rejected.reason.clone(),
+    };
+    Form {
+        text,
+        created_by: history.created_by.to_owned(),
+        changes: history.changes.iter().map(change).collect(),
+        rejected: history.rejected.iter().map(reject).collect(),
+    }
 }
 
 /// Describes the place of an instruction. `name` returns the name of the instruction at an offset.

@@ -290,3 +290,63 @@ fn a_form_has_its_passes() {
     let form = product.form.as_ref().unwrap();
     assert!(form.created_by == "select" && form.changes.iter().all(|change| change.pass != "contract"), "{form:?}");
 }
+
+/// Returns the forms of an instruction that a pass rejected, with the reasons. `opcode` is the start of its text.
+fn rejected_by(function: &Function, opcode: &str, pass: &str) -> Vec<(String, String)> {
+    let of_opcode = function.instructions.iter().filter(|instruction| instruction.text.starts_with(opcode));
+    let forms = of_opcode.flat_map(|instruction| instruction.form.as_ref().unwrap().rejected.iter());
+    forms.filter(|rejected| rejected.pass == pass).map(|rejected| (rejected.form.clone(), rejected.reason.clone())).collect()
+}
+
+/// A product or shift that only a sum reads becomes part of the sum; with another reader it does not, and the explanation says so.
+#[test]
+fn rejected_forms_name_the_other_reader() {
+    let product = |end: &str| {
+        let sum = "ld.global.v2.f32 {%f1, %f2}, [%a0]; mul.f32 %f3, %f1, %f2; add.f32 %f4, %f3, %f1;";
+        explain_body(&format!("{ADDRESSES}{sum} {end}"), None)
+    };
+    let (alone, shared) = (product("st.global.f32 [%a1], %f4;"), product("st.global.v2.f32 [%a1], {%f3, %f4};"));
+    assert!(alone.instructions.iter().any(|instruction| instruction.text.starts_with("FFMA")));
+    assert_eq!(rejected_by(&alone, "", "contract"), []);
+    let rejected = rejected_by(&shared, "FADD", "contract");
+    assert!(matches!(&rejected[..], [(form, reason)] if form == "FFMA" && reason.contains("reads it too")), "{rejected:?}");
+    let form = shared.instructions.iter().find(|instruction| instruction.text.starts_with("FADD")).unwrap().form.as_ref().unwrap();
+    assert!(form.text.contains("`contract` rejected FFMA, because an instruction that cannot take the product"), "{}", form.text);
+
+    let shift = |end: &str| {
+        let sum = "ld.global.v2.u32 {%r1, %r2}, [%a0]; shl.b32 %r3, %r1, 4; add.u32 %r4, %r3, %r2;";
+        explain_body(&format!("{ADDRESSES}{sum} {end}"), None)
+    };
+    let (alone, shared) = (shift("st.global.u32 [%a1], %r4;"), shift("st.global.v2.u32 [%a1], {%r3, %r4};"));
+    let of_shift = |function: &Function| {
+        let all = rejected_by(function, "", "combine").into_iter();
+        all.filter(|(form, _)| form.contains("SHF.L.U32 of a source")).map(|(_, reason)| reason).collect::<Vec<_>>()
+    };
+    assert_eq!(of_shift(&alone), Vec::<String>::new());
+    assert_eq!(of_shift(&shared), ["another instruction reads its result too, so it is computed anyway"]);
+}
+
+/// Additions move to the multiply unit if it is less busy; products in the same block keep them on the integer unit.
+#[test]
+fn rejected_forms_name_the_busier_unit() {
+    let block = |products: usize| {
+        let loads: String = (1..=8).map(|number| format!("ld.volatile.global.u32 %r{number}, [%a0+{}];", 4 * number)).collect();
+        let sums: String = (1..=8).map(|number| format!("add.u32 %r{number}, %r{number}, %r0;")).collect();
+        let floats: String = (1..=products).map(|number| format!("ld.volatile.global.f32 %f{number}, [%a0+{}];", 4 * number)).collect();
+        let factors: String = (1..=products).map(|number| format!("mul.f32 %f{number}, %f{number}, %f{number};")).collect();
+        let stores: String = (1..=8).map(|number| format!("st.volatile.global.u32 [%a1+{}], %r{number};", 4 * number)).collect();
+        let others: String = (1..=products).map(|number| format!("st.volatile.global.f32 [%a1+{}], %f{number};", 4 * number)).collect();
+        explain_body(&format!("{ADDRESSES}{loads}{floats}\n{sums}{factors}\n{stores}{others}"), None)
+    };
+    let (free, busy) = (block(0), block(24));
+    let moved = |function: &Function| {
+        let all = rejected_by(function, "", "balance").into_iter();
+        all.filter(|(form, reason)| form == "IADD3" && reason.starts_with("the integer unit was busy")).count()
+    };
+    let kept = |function: &Function| {
+        let all = rejected_by(function, "IADD3", "balance").into_iter();
+        all.filter(|(form, reason)| form == "VIADD" && reason.starts_with("the multiply unit is busy")).count()
+    };
+    assert!(moved(&free) >= 2, "{:?}", rejected_by(&free, "", "balance"));
+    assert!(moved(&busy) == 0 && kept(&busy) >= 8, "{:?}", rejected_by(&busy, "", "balance"));
+}

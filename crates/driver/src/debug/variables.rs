@@ -182,7 +182,8 @@ struct Keeper<'a> {
 
 impl<'a> Keeper<'a> {
     fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> Keeper<'a> {
-        let numbers: FxHashMap<Value, VariableId> = variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
+        let numbers: FxHashMap<Value, VariableId> =
+            variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
         let statement = |inst: &Inst| Some(function.insts[*inst].location.statement).filter(|&statement| statement != 0);
         let first_statements = function.blocks.iter().map(|block| block.insts.iter().find_map(statement).unwrap_or(0)).collect();
         let mut keeper = Keeper { variables, numbers, assigned: Vec::new(), first_statements };
@@ -250,7 +251,8 @@ impl<'a> Keeper<'a> {
             let here = function.insts[inst].location.statement;
             if here != 0 && here != statement {
                 // The statement starts: its assignments and the ends of scopes are the last points at which old values are kept.
-                let of_statement = insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
+                let of_statement =
+                    insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
                 let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.results(function, inst)).collect();
                 let is_last = |number: &VariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
                 found.extend(named.iter().filter(|number| is_last(number)).map(|&number| (position, number)));
