@@ -67,6 +67,8 @@ fn comparisons() {
     let compare = |first: &str, second: &str| -> Value {
         let outcome = explain(&folder, &[first, "--arch", "sm_90a", "--against", second, "--json"]);
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let positional = explain(&folder, &[first, second, "--arch", "sm_90a", "--json"]);
+        assert_eq!(positional.stdout, outcome.stdout, "{}", positional.stderr);
         serde_json::from_str(&outcome.stdout).unwrap()
     };
     let same = compare("block_sum.ptx", "three.cubin");

@@ -221,7 +221,7 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
         state.register_definitions = registers::definitions(&state.function, &registers, for_debuggers);
     }
     if !input.debug_variables.is_empty() {
-        variables::keep_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
+        state.register_aliases = variables::keep_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
     }
     let selection = Selection {
         barriers,
@@ -523,6 +523,7 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
+    code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
     // The frame of a function that moves its stack pointer at run time has no constant offsets.
     if !state.selection.has_dynamic_stack {

@@ -18,6 +18,7 @@ use oriole_sched::function::Stats;
 
 use crate::caches::Caches;
 use crate::convention;
+use crate::debug::location_lists::Alias;
 use crate::debug::registers::WordDefinition;
 use crate::debug::variables::FunctionVariables;
 use crate::emit::Code;
@@ -115,6 +116,8 @@ pub struct FunctionState<'a> {
     pub history: History,
     /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
     pub register_definitions: Vec<WordDefinition>,
+    /// The statements at which location lists name a PTX register that does not hold the variable.
+    pub register_aliases: Vec<Alias>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
@@ -148,6 +151,7 @@ impl<'a> FunctionState<'a> {
             alternatives: if input.options.reports.decisions { Alternatives::recording() } else { Alternatives::default() },
             history: History::new(input.options.reports.decisions),
             register_definitions: Vec::new(),
+            register_aliases: Vec::new(),
             report_data: ReportData::default(),
             dumps: Vec::new(),
             is_stopped: false,

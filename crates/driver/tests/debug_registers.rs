@@ -258,12 +258,11 @@ impl Observer for Debugger {
 }
 
 /// Returns the visits in the simulator, and the lines with code.
-fn debugged(lines: &[String], target: &str) -> (Vec<Visit>, BTreeSet<u32>) {
-    let text = kernel(lines);
+fn debugged(text: &str, target: &str) -> (Vec<Visit>, BTreeSet<u32>) {
     let texts = vec![Arc::from(text.as_bytes())];
     let debug = Some(DebugInfo { kind: DebugKind::Full, texts });
     let options = Options { level: 0, debug, verify: true, ..Options::new(Target::parse(target).unwrap()) };
-    let compiled = compile(&[&checked(&text)], &options).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+    let compiled = compile(&[&checked(text)], &options).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
     let bytes = compiled.cubin;
     let cubin = Cubin::read(&bytes).expect("a cubin");
     let table = read_lines(&cubin, DEBUG_LINE_SASS).expect("a line table");
@@ -287,7 +286,7 @@ fn variables_have_their_values_at_every_statement() {
     for seed in 0..120 {
         let target = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"][seed as usize % 5];
         let lines = body(seed);
-        let (found, with_code) = debugged(&lines, target);
+        let (found, with_code) = debugged(&kernel(&lines), target);
         let mut expected = expected(&lines);
         assert!(expected.len() < MOST_STATEMENTS, "the buffer is too small");
         expected.retain(|visit| with_code.contains(&visit.0));
@@ -302,4 +301,59 @@ fn variables_have_their_values_at_every_statement() {
         }
     }
     assert!(compared > 50_000, "only {compared} values were compared");
+}
+
+/// A loop with `continue;`, in the form of nvcc's debug builds. `s` starts with 100; iterations with an even number add 7.
+const CONTINUE: [&str; 21] = [
+    "mov.u32 %r1, 0;",
+    "mov.u32 %r2, 100;",
+    "$t1:", // s is in %r2
+    "$head:",
+    "mov.u32 %r3, %r2;",
+    "$t2:", // s is in %r3
+    "and.b32 %r4, %r1, 1;",
+    "setp.eq.u32 %p1, %r4, 0;",
+    "@%p1 bra $more;",
+    "mov.u32 %i0, %r3;",
+    "$t3:", // s is in %i0
+    "bra.uni $next;",
+    "$more:",
+    "add.u32 %i1, %r3, 7;",
+    "$t4:", // s is in %i1
+    "mov.u32 %i0, %i1;",
+    "$next:",
+    "mov.u32 %r2, %i0;",
+    "add.u32 %r1, %r1, 1;",
+    "setp.lt.u32 %p2, %r1, 6;",
+    "@%p2 bra $head;",
+];
+
+/// Location lists go by address: at `$more` the list names `%i0`, which only the other path assigns. The debugger finds the value of `s`
+/// nevertheless, which is in `%r3`.
+#[test]
+fn location_lists_follow_the_control_flow() {
+    let mut lines: Vec<String> = CONTINUE.map(String::from).to_vec();
+    lines.extend(["$end:".into(), "st.global.u32 [%out], %r2;".into(), "ret;".into()]);
+    let text = kernel(&lines);
+    let start = text.find(".section").unwrap();
+    let location = |name: &str| {
+        let number = name.bytes().fold(0_u32, |number, byte| number << 8 | u32::from(byte));
+        let bytes = [number & 0x7f | 0x80, number >> 7 & 0x7f | 0x80, number >> 14 & 0x7f | 0x80, number >> 21];
+        format!(".b8 5,0,144,{},{},{},{}", bytes[0], bytes[1], bytes[2], bytes[3])
+    };
+    let mut list = ".section .debug_loc\n{\n".to_owned();
+    for (from, to, name) in [("$t1", "$t2", "%r2"), ("$t2", "$t3", "%r3"), ("$t3", "$t4", "%i0"), ("$t4", "$end", "%i1")] {
+        list += &format!(".b64 {from}\n.b64 {to}\n{}\n", location(name));
+    }
+    list += ".b64 0\n.b64 0\n}\n";
+    let (visits, _) = debugged(&(text[..start].to_owned() + &list), "sm_90a");
+    let variable = |name: &str| VARIABLES.iter().take_while(|variable| variable.0 != name).map(|variable| variable.1).sum::<usize>();
+    let line_of = |text: &str| (FIRST_LINE + lines.iter().position(|line| line == text).unwrap()) as u32;
+    let read = |line: u32, name: &str| -> Vec<Option<u32>> {
+        visits.iter().filter(|visit| visit.0 == line).map(|visit| visit.1[variable(name)]).collect()
+    };
+    assert_eq!(read(line_of("and.b32 %r4, %r1, 1;"), "%r3"), [100, 107, 107, 114, 114, 121].map(Some));
+    assert_eq!(read(line_of("bra.uni $next;"), "%i0"), [107, 114, 121].map(Some));
+    assert_eq!(read(line_of("add.u32 %i1, %r3, 7;"), "%i0"), [100, 107, 114].map(Some));
+    assert_eq!(read(line_of("mov.u32 %i0, %i1;"), "%i1"), [107, 114, 121].map(Some));
 }

@@ -124,7 +124,7 @@ fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Fu
     let history = input.site.decisions.map_or(&[][..], |decisions| &decisions.history);
     let name = |offset: u32| code.place(offset as usize / SIZE);
     for (instruction, history) in function.instructions.iter_mut().zip(history) {
-        instruction.place = Some(why::place(history, &name));
+        instruction.place = Some(why::place(history, instruction.address as u32, &name));
         instruction.form = Some(why::form(history));
     }
     function.warnings = warnings(&code, &function, &ptx_lines, &costs);

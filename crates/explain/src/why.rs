@@ -43,13 +43,18 @@ pub fn form(history: &InstHistory) -> Form {
     }
 }
 
-/// Describes the place of an instruction. `name` returns the name of the instruction at an offset.
-pub fn place(history: &InstHistory, name: &dyn Fn(u32) -> String) -> Place {
+/// Describes the place of the instruction at an offset. `name` returns the name of the instruction at an offset.
+///
+/// A pass from the end of a block chooses the last instruction first, so its runner-up is before the instruction.
+pub fn place(history: &InstHistory, offset: u32, name: &dyn Fn(u32) -> String) -> Place {
     let plain = |text: String| Place { text, phase: None, reason: None, runner_up: None };
     match history.place {
         PlaceDecision::Chosen { phase, cycle, runner_up, reason } => {
             let (text, runner_up) = match runner_up {
-                RunnerUp::At(other) => (format!("chosen instead of {}, because {reason}", name(other)), Some(u64::from(other))),
+                RunnerUp::At(other) => {
+                    let order = if other < offset { "which goes before it (the block is scheduled from its end)" } else { "which goes after it" };
+                    (format!("chosen instead of {}, {order}, because {reason}", name(other)), Some(u64::from(other)))
+                }
                 RunnerUp::Gone => (format!("chosen instead of an instruction that a later pass removed, because {reason}"), None),
                 RunnerUp::None => (reason.to_owned(), None),
             };

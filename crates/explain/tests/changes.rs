@@ -271,6 +271,11 @@ fn a_place_has_its_decision() {
     assert!(place.phase.is_some() && place.reason.is_some(), "{place:?}");
     let runners: Vec<u64> = two.instructions.iter().filter_map(|instruction| instruction.place.as_ref()?.runner_up).collect();
     assert!(!runners.is_empty() && runners.iter().all(|address| two.instructions.iter().any(|other| other.address == *address)));
+    for instruction in &two.instructions {
+        let Some((place, other)) = instruction.place.as_ref().and_then(|place| Some((place, place.runner_up?))) else { continue };
+        let order = if other < instruction.address { "which goes before it" } else { "which goes after it" };
+        assert!(place.text.contains(order), "{:#x}: {}", instruction.address, place.text);
+    }
     // Nothing competes with the end of a chain of dependent instructions.
     let chain = explain_body(&format!("{ADDRESSES}ld.global.f32 %f1, [%a0]; add.f32 %f2, %f1, %f1; st.global.f32 [%a1], %f2;"), None);
     let store = chain.instructions.iter().find(|instruction| instruction.text.starts_with("STG")).unwrap();

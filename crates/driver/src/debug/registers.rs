@@ -30,6 +30,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::convention;
+use crate::emit::Code;
 
 /// A 32-bit word of a PTX register, and the instruction result that holds its value.
 #[derive(Clone, Copy, Debug)]
@@ -424,8 +425,8 @@ pub struct RegisterTables {
 
 impl RegisterTables {
     /// Appends the ranges of a function.
-    pub fn push(&mut self, function: &str, module: &Module, body: &Body, ranges: &[RegisterRange]) {
-        let mut ranges = one_register_each(ranges);
+    pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &Code) {
+        let mut ranges = with_aliases(one_register_each(&code.register_ranges), code);
         ranges.retain(|range| body.declaration_of(range.register).lanes == 1);
         if ranges.is_empty() {
             return;
@@ -472,6 +473,55 @@ fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
         }
     }
     chosen
+}
+
+/// Returns the ranges, with those of another PTX register at the statements where location lists name the wrong one. No two ranges of a word
+/// overlap, before and after.
+fn with_aliases(ranges: Vec<RegisterRange>, code: &Code) -> Vec<RegisterRange> {
+    let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for &(offset, location) in &code.locations {
+        statements.entry(location.statement).or_default().push(offset);
+    }
+    // The named registers, each with the offset of an instruction.
+    let mut aliased: FxHashSet<(RegisterId, u32)> = FxHashSet::default();
+    for alias in &code.register_aliases {
+        aliased.extend(statements.get(&alias.statement).into_iter().flatten().map(|&offset| (alias.named, offset)));
+    }
+    if aliased.is_empty() {
+        return ranges;
+    }
+    let instruction = INSTRUCTION_BYTES as u32;
+    let mut by_register: FxHashMap<RegisterId, Vec<&RegisterRange>> = FxHashMap::default();
+    for range in &ranges {
+        by_register.entry(range.register).or_default().push(range);
+    }
+    let named: FxHashSet<RegisterId> = code.register_aliases.iter().map(|alias| alias.named).collect();
+    let mut list: Vec<RegisterRange> = Vec::new();
+    for range in &ranges {
+        if !named.contains(&range.register) {
+            list.push(range.clone());
+            continue;
+        }
+        let own = (range.start..range.end).step_by(INSTRUCTION_BYTES).filter(|&start| !aliased.contains(&(range.register, start)));
+        list.extend(own.map(|start| RegisterRange { start, end: start + instruction, ..range.clone() }));
+    }
+    for alias in &code.register_aliases {
+        for &start in statements.get(&alias.statement).into_iter().flatten() {
+            let held = by_register.get(&alias.holder).into_iter().flatten();
+            let here = held.filter(|range| range.start <= start && start < range.end);
+            list.extend(here.map(|&range| RegisterRange { register: alias.named, start, end: start + instruction, ..range.clone() }));
+        }
+    }
+    list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start));
+    list.dedup_by(|next, range| {
+        let continues = (next.register, next.word, next.file, next.number) == (range.register, range.word, range.file, range.number);
+        let joins = continues && next.start == range.end;
+        if joins {
+            range.end = next.end;
+        }
+        joins
+    });
+    list
 }
 
 /// Returns the encoding of a machine register in `.nv_debug_info_reg_sass`: its class in the top byte, and its number. For types of at most

@@ -11,6 +11,7 @@ use oriole_ptx::ast::{Body, DwarfItem, FunctionId, Item, Module, RegisterId, Sta
 use oriole_support::{BitSet, Index, Name, define_index};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::location_lists::{self, Alias, ListEntry};
 use super::registers::register_name;
 
 /// The DWARF operator of a location in a register.
@@ -24,13 +25,24 @@ pub struct Scope {
     is_whole: bool,
     /// Ranges of statements: the first one, and the first one after the range.
     ranges: Vec<(u32, u32)>,
+    /// Further statements.
+    statements: FxHashSet<u32>,
 }
 
-/// The PTX registers of a function that are locations of variables, by name.
-pub type FunctionVariables = FxHashMap<String, Scope>;
+/// The PTX registers of a function that are locations of variables.
+#[derive(Clone, Default, Debug)]
+pub struct FunctionVariables {
+    /// The registers by name.
+    scopes: FxHashMap<String, Scope>,
+    /// The location lists of the variables; entries have names of registers.
+    lists: Vec<Vec<ListEntry<String>>>,
+}
 
 /// The PTX registers that are locations of variables, by function.
 pub type VariableRegisters = FxHashMap<FunctionId, FunctionVariables>;
+
+/// Size of an address in bytes.
+const ADDRESS_BYTES: usize = 8;
 
 /// Name of the section with location lists.
 const LOCATION_LISTS: &str = ".debug_loc";
@@ -53,6 +65,7 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
         let has_ranges = &*section.name == LOCATION_LISTS;
         let mut data = &section.data[..];
         let (mut previous, mut last) = (None, None);
+        let mut list: Vec<ListEntry<String>> = Vec::new();
         for item in &section.items {
             match *item {
                 DwarfItem::Label64(_, name, _) => {
@@ -64,12 +77,20 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
                     let (now, rest) = data.split_at((usize::from(bytes) * count as usize).min(data.len()));
                     data = rest;
                     let Some((id, end)) = last else { continue };
-                    for name in register_locations(now) {
-                        let scope = found.entry(id).or_default().entry(name).or_default();
+                    let variables = found.entry(id).or_default();
+                    for register in register_locations(now) {
+                        let scope = variables.scopes.entry(register.clone()).or_default();
                         match previous {
-                            Some((other, start)) if has_ranges && other == id => scope.ranges.push((start, end)),
+                            Some((other, start)) if has_ranges && other == id => {
+                                scope.ranges.push((start, end));
+                                list.push(ListEntry { register, start, end });
+                            }
                             _ => scope.is_whole = true,
                         }
+                    }
+                    // Two addresses of 0 end a list.
+                    if has_ranges && usize::from(bytes) == ADDRESS_BYTES && !list.is_empty() {
+                        variables.lists.push(std::mem::take(&mut list));
                     }
                 }
                 DwarfItem::Label(_) | DwarfItem::Difference(..) => {}
@@ -93,10 +114,30 @@ fn label_statements(body: &Body) -> Vec<(Name, u32)> {
     found
 }
 
+impl FunctionVariables {
+    /// Returns whether no register is the location of a variable.
+    pub fn is_empty(&self) -> bool {
+        self.scopes.is_empty()
+    }
+
+    /// Returns the location lists, sorted by statement. Lists with a register that the function does not have are left out.
+    fn resolved_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<ListEntry<RegisterId>>> {
+        let resolve = |list: &Vec<ListEntry<String>>| {
+            let entry = |entry: &ListEntry<String>| {
+                Some(ListEntry { register: *named.get(&entry.register)?, start: entry.start, end: entry.end })
+            };
+            let mut entries: Vec<ListEntry<RegisterId>> = list.iter().map(entry).collect::<Option<_>>()?;
+            entries.sort_by_key(|entry| entry.start);
+            Some(entries)
+        };
+        self.lists.iter().filter_map(resolve).collect()
+    }
+}
+
 impl Scope {
     /// Returns whether the register is named at a statement.
     fn contains(&self, statement: u32) -> bool {
-        self.is_whole || self.ranges.iter().any(|&(start, end)| start <= statement && statement < end)
+        self.is_whole || self.statements.contains(&statement) || self.ranges.iter().any(|&(start, end)| start <= statement && statement < end)
     }
 }
 
@@ -128,21 +169,29 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
 /// Extends the live ranges of variables to all statements of their scopes. `registers` has the value of each PTX register, `variables` are
 /// the registers that hold variables. The function is not in SSA form yet.
 ///
-/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value.
+/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value. Returns the statements at which location lists
+/// name a register that does not hold the variable.
 pub fn keep_readable(
     function: &mut Function,
     module: &Module,
     id: FunctionId,
     registers: &FxHashMap<RegisterId, Value>,
     variables: &FunctionVariables,
-) {
-    let Some(body) = module.functions[id].body.as_deref() else { return };
-    let scope = |register: RegisterId| variables.get(&register_name(module, body, register));
+) -> Vec<Alias> {
+    let Some(body) = module.functions[id].body.as_deref() else { return Vec::new() };
+    let named: FxHashMap<String, RegisterId> =
+        registers.keys().map(|&register| (register_name(module, body, register), register)).collect();
+    let flow = ControlFlow::compute(function);
+    let aliases = location_lists::aliases(function, &flow, &variables.resolved_lists(&named));
+    let scope = |(name, register): (&String, &RegisterId)| Some((*register, variables.scopes.get(name)?.clone()));
+    let mut scopes: FxHashMap<RegisterId, Scope> = named.iter().filter_map(scope).collect();
+    for alias in &aliases {
+        scopes.entry(alias.holder).or_default().statements.insert(alias.statement);
+    }
     let mut kept: Vec<(RegisterId, Value, &Scope)> =
-        registers.iter().filter_map(|(&register, &value)| Some((register, value, scope(register)?))).collect();
+        registers.iter().filter_map(|(&register, &value)| Some((register, value, scopes.get(&register)?))).collect();
     kept.sort_unstable_by_key(|(register, ..)| register.position());
     let variables: Vec<(Value, &Scope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
-    let flow = ControlFlow::compute(function);
     let keeper = Keeper::new(function, &flow, &variables);
     for &block in flow.reverse_post_order() {
         let inserted = keeper.keeps(function, &flow, block);
@@ -161,6 +210,7 @@ pub fn keep_readable(
         }
         function.blocks[block].insts = extended;
     }
+    aliases
 }
 
 define_index!(
