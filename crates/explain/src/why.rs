@@ -52,7 +52,8 @@ pub fn place(history: &InstHistory, offset: u32, name: &dyn Fn(u32) -> String) -
         PlaceDecision::Chosen { phase, cycle, runner_up, reason } => {
             let (text, runner_up) = match runner_up {
                 RunnerUp::At(other) => {
-                    let order = if other < offset { "which goes before it (the block is scheduled from its end)" } else { "which goes after it" };
+                    let order =
+                        if other < offset { "which goes before it (the block is scheduled from its end)" } else { "which goes after it" };
                     (format!("chosen instead of {}, {order}, because {reason}", name(other)), Some(u64::from(other)))
                 }
                 RunnerUp::Gone => (format!("chosen instead of an instruction that a later pass removed, because {reason}"), None),

@@ -123,9 +123,8 @@ impl FunctionVariables {
     /// Returns the location lists, sorted by statement. Lists with a register that the function does not have are left out.
     fn resolved_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<ListEntry<RegisterId>>> {
         let resolve = |list: &Vec<ListEntry<String>>| {
-            let entry = |entry: &ListEntry<String>| {
-                Some(ListEntry { register: *named.get(&entry.register)?, start: entry.start, end: entry.end })
-            };
+            let entry =
+                |entry: &ListEntry<String>| Some(ListEntry { register: *named.get(&entry.register)?, start: entry.start, end: entry.end });
             let mut entries: Vec<ListEntry<RegisterId>> = list.iter().map(entry).collect::<Option<_>>()?;
             entries.sort_by_key(|entry| entry.start);
             Some(entries)
@@ -137,7 +136,9 @@ impl FunctionVariables {
 impl Scope {
     /// Returns whether the register is named at a statement.
     fn contains(&self, statement: u32) -> bool {
-        self.is_whole || self.statements.contains(&statement) || self.ranges.iter().any(|&(start, end)| start <= statement && statement < end)
+        self.is_whole
+            || self.statements.contains(&statement)
+            || self.ranges.iter().any(|&(start, end)| start <= statement && statement < end)
     }
 }
 
