@@ -58,6 +58,9 @@ pub struct Function {
     pub blocks: Vec<Block>,
     /// Loops, outer loops before inner ones.
     pub loops: Vec<Loop>,
+    /// Calls in address order.
+    #[serde(default)]
+    pub calls: Vec<Call>,
     /// What passes did or did not do. Empty for a cubin.
     pub remarks: Vec<Remark>,
     /// The passes that ran, with what they changed. Empty for a cubin.
@@ -72,6 +75,20 @@ pub struct Function {
     pub samples: Option<u64>,
     /// All instructions in address order, without padding at the end.
     pub instructions: Vec<Instruction>,
+}
+
+/// A call of a function.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Call {
+    /// Address of the call instruction.
+    pub address: u64,
+    /// Name of the called function; absent for a call through a pointer.
+    pub callee: Option<String>,
+    /// Estimated executions for each execution of the function.
+    pub executions: f64,
+    /// Predicted cycles of one execution of the called function with the functions that it calls; absent if they are not known, as for
+    /// recursive functions.
+    pub callee_cycles: Option<f64>,
 }
 
 /// The registers of a function.

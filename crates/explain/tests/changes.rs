@@ -355,3 +355,35 @@ fn rejected_forms_name_the_busier_unit() {
     assert!(moved(&free) >= 2, "{:?}", rejected_by(&free, "", "balance"));
     assert!(moved(&busy) == 0 && kept(&busy) >= 8, "{:?}", rejected_by(&busy, "", "balance"));
 }
+
+/// Calls have their callee and its cost: a longer callee costs more, in a loop a call is executed more often, and a function that calls itself
+/// has no known cost.
+#[test]
+fn calls_have_their_costs() {
+    let explain = |callee: &str, call: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.func (.param .b32 result) callee(.param .b32 value)\n{{\n.reg .f32 %f<4>;\nld.param.f32 %f1, [value];\n\
+             {callee}\nst.param.f32 [result], %f1;\nret;\n}}\n\
+             .visible .entry kernel(.param .u64 out)\n{{\n.reg .f32 %f<4>; .reg .b64 %a; .reg .b32 %r; .reg .pred %p;\nld.param.u64 %a, [out];\n\
+             mov.f32 %f1, 0f3F800000;\nmov.u32 %r, %tid.x;\n{call}\nst.global.f32 [%a], %f1;\nret;\n}}\n"
+        );
+        let options = Options::new(Target::parse("sm_90a").unwrap());
+        let explanation = explain_ptx("kernel.ptx", text.as_bytes(), &options).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+        explanation.functions.into_iter().find(|function| function.is_kernel).unwrap()
+    };
+    let call = "{ .param .b32 v; .param .b32 r; st.param.f32 [v], %f1; call (r), callee, (v); ld.param.f32 %f1, [r]; }";
+    let in_loop = format!("again:\n{call}\nsub.u32 %r, %r, 1; setp.ne.u32 %p, %r, 0; @%p bra again;");
+    let (short, long) = ("sqrt.approx.f32 %f1, %f1;", "sqrt.approx.f32 %f1, %f1;\n".repeat(6));
+    let cost = |function: &Function| {
+        let [call] = &function.calls[..] else { panic!("one call: {:?}", function.calls) };
+        let instruction = &function.instructions[call.address as usize / 16];
+        assert!(instruction.text.starts_with("CALL") && instruction.text.contains("`(callee)"), "{}", instruction.text);
+        assert_eq!(call.callee.as_deref(), Some("callee"));
+        (call.executions, call.callee_cycles)
+    };
+    let (once, longer, often) = (cost(&explain(short, call)), cost(&explain(&long, call)), cost(&explain(short, &in_loop)));
+    assert!(once.0 == 1.0 && often.0 == 10.0 && once.1 == often.1, "{once:?} {often:?}");
+    assert!(once.1 > Some(5.0) && longer.1 > once.1.map(|cycles| cycles + 50.0), "{once:?} {longer:?}");
+    let recursive = format!(".reg .pred %p; setp.lt.f32 %p, %f1, 0f00000000; @%p bra end;\n{call}\nend:");
+    assert_eq!(cost(&explain(&recursive, call)).1, None);
+}
