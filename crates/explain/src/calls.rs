@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use oriole_cubin::symbol::SymbolSection;
-use oriole_isa::{RegFile, Value};
 
 use crate::code::{Code, SIZE};
 use crate::model::{Block, Call, Explanation, Function, Instruction};
@@ -28,8 +27,10 @@ pub fn find(site: &Site<'_>, code: &Code<'_>, blocks: &[Block], instructions: &m
     let mut calls = Vec::new();
     for number in (0..code.length).filter(|&number| code.is_call(number)) {
         let instruction = &mut instructions[number];
-        let is_register = |value: &Value| matches!(value, Value::Register(RegFile::General, Some(_)));
-        let is_indirect = code.instructions()[number].operands.iter().any(|operand| is_register(&operand.value));
+        // `CALL.REL.NOINC R14 `(kernel)` adds the address of the kernel to a register.
+        let is_register =
+            |word: &str| word.strip_prefix('R').is_some_and(|number| number.starts_with(|letter: char| letter.is_ascii_digit()));
+        let is_indirect = instruction.text.split_whitespace().any(is_register);
         let to_block = || {
             let (_, name) = instruction.text.strip_suffix(')')?.rsplit_once("`(")?;
             local(blocks.iter().find(|block| block.name == name)?.start)
