@@ -21,7 +21,7 @@ use crate::target_names;
 ///   $ oriole explain kernel.ptx --summary                 without the instructions
 ///   $ oriole explain kernel.ptx --html kernel.html        as one page that needs no network
 ///   $ oriole explain kernel.cubin --json                  code of any compiler, as data
-///   $ oriole explain kernel.ptx --against ptxas.cubin     compared line by line; with --html as a page
+///   $ oriole explain kernel.ptx ptxas.cubin               compared line by line; with --html as a page
 ///   $ oriole explain kernel.cubin --measured ncu.csv      with the samples of a profiler
 ///
 /// For each function: its registers and the values that are live where most are live, the occupancy and what limits it, spills, predicted
@@ -36,6 +36,9 @@ pub struct ExplainArguments {
     /// PTX, or a cubin, fatbin or host program; `-` is standard input
     #[arg(value_name = "FILE")]
     file: String,
+    /// A second file to compare with, as --against
+    #[arg(value_name = "OTHER", conflicts_with_all = ["against", "summary", "measured"])]
+    other: Option<String>,
     /// The GPU to compile PTX for, or the target of the image to explain
     #[arg(long, value_name = "SM")]
     arch: Option<String>,
@@ -94,7 +97,7 @@ fn respond(arguments: &ExplainArguments) -> Result<(), u8> {
     let write_page =
         |path: &str, page: &str| write_output(path, page.as_bytes()).map_err(|error| fail(&format!("{path}: {error}"), USAGE_ERROR));
     let json = |text: serde_json::Result<String>| text.map_err(|error| fail(&error.to_string(), INPUT_ERROR));
-    let output = match &arguments.against {
+    let output = match arguments.against.as_ref().or(arguments.other.as_ref()) {
         Some(other) => {
             let second = explain(arguments, other)?;
             let comparison = compare::compare(&first, &second);

@@ -273,6 +273,59 @@ fn disasm_prints_source_and_ptx_lines() {
     assert!(outcome.stderr.contains("no line tables"), "{}", outcome.stderr);
 }
 
+/// A kernel in which some lines have only a move or a branch, two of them to the next statement.
+const BRANCHES: &str = r#".version 8.0
+.target sm_75
+.address_size 64
+.file 1 "/source/branches.cu"
+.visible .entry branches(.param .u64 out, .param .u32 n)
+{
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<3>;
+    .reg .pred %p<2>;
+    .loc 1 10 1
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [n];
+    .loc 1 11 1
+    mov.u32 %r2, %r1;
+    .loc 1 12 1
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra $else;
+    .loc 1 13 1
+    bra.uni $join;
+$else:
+    .loc 1 14 1
+    mov.u32 %r2, 7;
+    .loc 1 15 1
+    bra.uni $join;
+$join:
+    .loc 1 16 1
+    mov.u32 %r3, %r2;
+    .loc 1 17 1
+    bra.uni $end;
+$end:
+    .loc 1 18 1
+    st.global.u32 [%rd1], %r3;
+    .loc 1 19 1
+    ret;
+}
+"#;
+
+/// With `-g` every line with a statement has code, as in ptxas' output.
+#[test]
+fn every_line_of_a_debug_build_has_code() {
+    let folder = folder("debug_branches");
+    let lines = |cubin: &Cubin| -> BTreeSet<String> {
+        let [(_, list)] = &positions(cubin, DEBUG_LINE)[..] else { panic!("one function") };
+        list.iter().flatten().cloned().collect()
+    };
+    let expected: BTreeSet<String> = (10..=19).map(|line| format!("/source/branches.cu:{line}")).collect();
+    assert_eq!(lines(&compile_ours(&folder, &["-arch=sm_90a", "-g"], BRANCHES)), expected);
+    if let Some(ptxas) = oriole_oracles::tool("ptxas") {
+        assert_eq!(lines(&compile(&ptxas, &folder, &["-arch=sm_90a", "-g"], BRANCHES)), expected);
+    }
+}
+
 /// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the machine register, start, end.
 type RegisterRange = (u32, String, u32, u32, u32);
 

@@ -67,6 +67,8 @@ fn comparisons() {
     let compare = |first: &str, second: &str| -> Value {
         let outcome = explain(&folder, &[first, "--arch", "sm_90a", "--against", second, "--json"]);
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let positional = explain(&folder, &[first, second, "--arch", "sm_90a", "--json"]);
+        assert_eq!(positional.stdout, outcome.stdout, "{}", positional.stderr);
         serde_json::from_str(&outcome.stdout).unwrap()
     };
     let same = compare("block_sum.ptx", "three.cubin");
@@ -82,6 +84,24 @@ fn comparisons() {
     assert!(first["cycles"].as_f64() < second["cycles"].as_f64() && first["stalls"].as_u64() < second["stalls"].as_u64());
     let text = explain(&folder, &["three.cubin", "--against", "zero.cubin"]).stdout;
     assert!(text.contains("block_sum (first | second)") && text.contains("shfl.sync.bfly.b32"), "{text}");
+}
+
+/// ptxas puts functions into the section of the kernel and calls pointers relative to it: callees are named by the symbols of the file, and a
+/// call through a register has none.
+#[test]
+fn callees_in_code_of_ptxas() {
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
+    let folder = common::folder("explain-callees");
+    let source = root().join("corpus/calls.ptx");
+    let status = Command::new(&ptxas).args(["-arch=sm_90a", "-o", "calls.cubin"]).arg(&source).current_dir(&folder).status();
+    assert!(status.unwrap().success());
+    let object: Value = serde_json::from_str(&explain(&folder, &["calls.cubin", "--json"]).stdout).unwrap();
+    let callees = |kernel: &str| -> Vec<Value> {
+        let function = object["functions"].as_array().unwrap().iter().find(|function| function["name"] == kernel).unwrap();
+        function["calls"].as_array().unwrap().iter().map(|call| call["callee"].clone()).collect()
+    };
+    assert_eq!(callees("virtual_calls"), [Value::Null]);
+    assert!(callees("recursive").contains(&Value::from("$recursive$_Z9ackermannii")), "{:?}", callees("recursive"));
 }
 
 /// The code of ptxas is explained completely, and compared by its own line table.

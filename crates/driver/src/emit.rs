@@ -12,6 +12,7 @@ pub use oriole_isa::INSTRUCTION_BYTES;
 use oriole_isa::{Control, Instruction, Memory, encode, parse};
 use oriole_support::Index;
 
+use crate::debug::location_lists::Alias;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
@@ -45,6 +46,8 @@ pub struct Code {
     pub saved_registers: Vec<SavedRule>,
     /// The address ranges in which machine registers hold PTX registers; empty unless requested.
     pub register_ranges: Vec<RegisterRange>,
+    /// The PTX statements at which location lists name a PTX register that does not hold the variable; empty unless requested.
+    pub register_aliases: Vec<Alias>,
     /// Byte offsets, from the start of the function, of the instructions that access spill slots; empty unless requested.
     pub spill_code: Vec<u32>,
     /// For each instruction, in the order of the code: the passes and decisions that determined its form and position; empty unless

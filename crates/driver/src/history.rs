@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_ir::{Function, Inst, OperandKind};
+use oriole_opt::alternatives::{Alternative, Alternatives};
 use oriole_sched::function::Stats;
 use oriole_sched::report::trace::AttemptVerdict;
 use oriole_support::Index;
@@ -20,6 +21,8 @@ pub struct InstHistory {
     pub created_by: &'static str,
     /// The changes of its form, in order.
     pub changes: Vec<FormChange>,
+    /// Other forms that passes considered and rejected, in order.
+    pub rejected: Vec<RejectedForm>,
     /// Why the instruction has its position in its block.
     pub place: PlaceDecision,
 }
@@ -33,6 +36,17 @@ pub struct FormChange {
     pub before: String,
     /// The form after the pass.
     pub after: String,
+}
+
+/// A form that a pass considered for an instruction and rejected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RejectedForm {
+    /// The pass.
+    pub pass: &'static str,
+    /// The rejected form, such as `FFMA`.
+    pub form: String,
+    /// Why it was rejected; completes the sentence "not FFMA, because ...".
+    pub reason: String,
 }
 
 /// The reason why an instruction has its position in its block.
@@ -150,9 +164,17 @@ impl History {
     }
 
     /// Returns the history of the instructions in the order of the final code.
-    pub fn finish(&self, function: &Function) -> Vec<InstHistory> {
+    pub fn finish(&self, function: &Function, alternatives: &Alternatives) -> Vec<InstHistory> {
         if !self.is_recording {
             return Vec::new();
+        }
+        let mut rejected: HashMap<Inst, Vec<RejectedForm>> = HashMap::new();
+        for Alternative { pass, inst, form, reason } in alternatives.list() {
+            let known = rejected.entry(*inst).or_default();
+            // Passes that run twice may reject the same form twice.
+            if !known.iter().any(|other| other.form == *form && other.reason == *reason) {
+                known.push(RejectedForm { pass, form: form.clone(), reason: reason.clone() });
+            }
         }
         let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
         let offsets: HashMap<Inst, u32> =
@@ -168,7 +190,8 @@ impl History {
                 None if self.is_scheduled => PlaceDecision::Fixed,
                 None => PlaceDecision::NotScheduled,
             };
-            InstHistory { created_by: form.created_by, changes: form.changes, place }
+            let rejected = rejected.get(&inst).cloned().unwrap_or_default();
+            InstHistory { created_by: form.created_by, changes: form.changes, rejected, place }
         };
         insts.into_iter().map(history).collect()
     }

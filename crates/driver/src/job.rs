@@ -5,9 +5,8 @@ use oriole_hardware::machine::Machine;
 use oriole_isa::Target;
 use oriole_isel::{Layout, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
-use rustc_hash::FxHashSet;
 
-use crate::debug::variables::VariableRegisters;
+use crate::debug::variables::{FunctionVariables, VariableRegisters};
 use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
@@ -23,8 +22,8 @@ pub struct Job<'m> {
     pub id: FunctionId,
     /// The locations of its variables and parameters.
     pub variables: VariableLayout,
-    /// Names of the PTX registers that hold source variables; empty unless these are kept for debuggers.
-    pub debug_variables: FxHashSet<String>,
+    /// The PTX registers that hold source variables, if the compiler keeps those for debuggers.
+    pub debug_variables: FunctionVariables,
     /// Kernel parameters, as the cubin describes them; empty for a function without parameters in constant bank 0.
     pub parameters: Vec<info::Parameter>,
     /// Launch bounds of the directives; for kernels, completed from the command line.
@@ -51,7 +50,7 @@ impl<'m> Job<'m> {
                 parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
             }
         }
-        let debug_variables = FxHashSet::default();
+        let debug_variables = FunctionVariables::default();
         Job { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit }
     }
 

@@ -2,17 +2,36 @@
 //!
 //! **Before**: every block ends in explicit control flow. **After**: a block may fall through to the next block of the layout.
 
-use oriole_ir::{Block, Function, Guard, Opcode, OperandKind};
+use oriole_ir::{Block, Function, Guard, Inst, Opcode, OperandKind};
 use oriole_support::Index;
 
 /// Threads jumps, then deletes branches to the next block.
-pub fn run(function: &mut Function) {
-    thread_jumps(function);
+///
+/// For debuggers (`keeps_lines`), branches that are the only code of a source line stay, such as that of `break;`.
+pub fn run(function: &mut Function, keeps_lines: bool) {
+    if !keeps_lines {
+        thread_jumps(function);
+    }
     let layout = function.layout.clone();
+    let mut last_line = 0;
     for (position, &block) in layout.iter().enumerate() {
         let next = layout.get(position + 1).copied();
-        drop_jump_to_next(function, block, next);
+        if !(keeps_lines && is_only_code_of_line(function, &layout[position..], last_line)) {
+            drop_jump_to_next(function, block, next);
+        }
+        let last = function.blocks[block].insts.last();
+        last_line = last.map_or(last_line, |&inst| function.insts[inst].location.line);
     }
+}
+
+/// Returns whether the last instruction of a block has another `.loc` than the instructions before it and after it. `blocks` are the block and
+/// those after it, `before` is the `.loc` of the last instruction before the block.
+fn is_only_code_of_line(function: &Function, blocks: &[Block], before: u32) -> bool {
+    let line = |inst: &Inst| function.insts[*inst].location.line;
+    let [before_last @ .., last] = function.blocks[blocks[0]].insts.as_slice() else { return false };
+    let after = blocks[1..].iter().find_map(|&block| function.blocks[block].insts.first());
+    let line_of_last = line(last);
+    line_of_last != 0 && line_of_last != before_last.last().map_or(before, line) && after.is_none_or(|inst| line(inst) != line_of_last)
 }
 
 /// Jump threading: redirects a branch to a block that only contains a jump to the target of that jump.

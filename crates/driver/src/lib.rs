@@ -60,7 +60,7 @@ pub use compiled::Compiled;
 pub use decisions::{DecisionRemark, Decisions, PtxRegisterLocation};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
-pub use history::{FormChange, InstHistory, PlaceDecision, RunnerUp};
+pub use history::{FormChange, InstHistory, PlaceDecision, RejectedForm, RunnerUp};
 pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{

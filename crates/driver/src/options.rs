@@ -70,7 +70,12 @@ impl Options {
         self.reports.decisions || self.keeps_variables()
     }
 
-    /// Returns whether source variables stay in registers until their function ends, for debuggers.
+    /// Returns whether the code is for debuggers: not optimized, an instruction for every assignment and every line.
+    pub(crate) fn is_for_debuggers(&self) -> bool {
+        self.keeps_variables() && self.level == 0
+    }
+
+    /// Returns whether source variables stay in registers in their scopes, for debuggers.
     pub(crate) fn keeps_variables(&self) -> bool {
         self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
     }

@@ -15,7 +15,7 @@ use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
-use crate::debug::{registers, saved_registers, variables};
+use crate::debug::{assignments, registers, saved_registers, variables};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
@@ -214,11 +214,15 @@ fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
+    let for_debuggers = input.options.is_for_debuggers();
+    if for_debuggers {
+        assignments::run(&mut state.function, &registers);
+    }
     if input.options.has_register_ranges() {
-        state.register_definitions = registers::definitions(&state.function, &registers);
+        state.register_definitions = registers::definitions(&state.function, &registers, for_debuggers);
     }
     if !input.debug_variables.is_empty() {
-        variables::keep_to_end(&mut state.function, input.module, input.id, &registers, input.debug_variables);
+        state.register_aliases = variables::keep_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
     }
     let selection = Selection {
         barriers,
@@ -269,7 +273,8 @@ fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Runs contraction, unless the options forbid it; `legality` says whether its results must be encodable.
 fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> PassOutcome {
     if state.options().contract {
-        opt::contract::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut(), legality);
+        let encodability = &mut state.input.caches.encodability.borrow_mut();
+        opt::contract::run_with_alternatives(&mut state.function, encodability, legality, &mut state.alternatives);
     }
     Ok(())
 }
@@ -355,7 +360,8 @@ fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `combine`: combines logic trees, sums of products and shifts, and signs into one instruction.
 fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::combine::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::combine::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -428,7 +434,8 @@ fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `balance`: moves additions, shifts and multiply-adds of halves to the less busy unit.
 fn balance(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::balance::run(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::balance::run_with_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -533,7 +540,8 @@ fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `layout`: removes branches to the next block.
 fn lay_out(state: &mut FunctionState<'_>) -> PassOutcome {
     state.report_data.record_control_flow(&state.function);
-    layout::run(&mut state.function);
+    let keeps_lines = state.options().is_for_debuggers();
+    layout::run(&mut state.function, keeps_lines);
     Ok(())
 }
 
@@ -560,6 +568,7 @@ fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
+    code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
     // The frame of a function that moves its stack pointer at run time has no constant offsets.
     if !state.selection.has_dynamic_stack {
@@ -567,7 +576,7 @@ fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     }
     if state.options().reports.decisions {
         code.spill_code = emit::spill_code(&state.function);
-        code.history = state.history.finish(&state.function);
+        code.history = state.history.finish(&state.function, &state.alternatives);
     }
     state.code = Some(code);
     Ok(())

@@ -9,16 +9,18 @@ use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, FunctionKind, Location};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
+use oriole_opt::alternatives::Alternatives;
 use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::Remark;
 use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
-use rustc_hash::FxHashSet;
 
 use crate::caches::Caches;
 use crate::convention;
+use crate::debug::location_lists::Alias;
 use crate::debug::registers::WordDefinition;
+use crate::debug::variables::FunctionVariables;
 use crate::emit::Code;
 use crate::functions::FunctionFacts;
 use crate::history::History;
@@ -35,8 +37,8 @@ pub struct Input<'a> {
     pub id: FunctionId,
     /// The locations of its variables and parameters.
     pub variables: &'a VariableLayout,
-    /// Names of the PTX registers that hold source variables, if they are kept for debuggers.
-    pub debug_variables: &'a FxHashSet<String>,
+    /// The PTX registers that hold source variables, if they are kept for debuggers.
+    pub debug_variables: &'a FunctionVariables,
     /// Maximum number of general registers that its instructions may name.
     pub register_limit: u32,
     /// Properties of the functions of the module.
@@ -108,10 +110,14 @@ pub struct FunctionState<'a> {
     pub remarks: Vec<Remark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
+    /// Forms of instructions that passes rejected; recorded on request only.
+    pub alternatives: Alternatives,
     /// The passes and decisions that determined the form and position of each instruction; empty unless requested.
     pub history: History,
     /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
     pub register_definitions: Vec<WordDefinition>,
+    /// The statements at which location lists name a PTX register that does not hold the variable.
+    pub register_aliases: Vec<Alias>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
@@ -142,8 +148,10 @@ impl<'a> FunctionState<'a> {
             code: None,
             remarks: Vec::new(),
             pass_remarks: if input.options.reports.decisions { Remarks::recording() } else { Remarks::default() },
+            alternatives: if input.options.reports.decisions { Alternatives::recording() } else { Alternatives::default() },
             history: History::new(input.options.reports.decisions),
             register_definitions: Vec::new(),
+            register_aliases: Vec::new(),
             report_data: ReportData::default(),
             dumps: Vec::new(),
             is_stopped: false,

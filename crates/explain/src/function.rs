@@ -9,6 +9,7 @@ use oriole_sched::graph::Builder;
 use oriole_sched::report::timeline::Delay;
 use oriole_sched::resource::Costs;
 
+use crate::calls;
 use crate::causes::Causes;
 use crate::code::{Code, SIZE};
 use crate::dependences::critical_path;
@@ -58,6 +59,7 @@ fn empty(input: &Input<'_>) -> Function {
         cycles: 0.0,
         blocks: Vec::new(),
         loops: Vec::new(),
+        calls: Vec::new(),
         remarks: input.remarks.clone(),
         passes: Vec::new(),
         schedule: Vec::new(),
@@ -124,9 +126,10 @@ fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Fu
     let history = input.site.decisions.map_or(&[][..], |decisions| &decisions.history);
     let name = |offset: u32| code.place(offset as usize / SIZE);
     for (instruction, history) in function.instructions.iter_mut().zip(history) {
-        instruction.place = Some(why::place(history, &name));
+        instruction.place = Some(why::place(history, instruction.address as u32, &name));
         instruction.form = Some(why::form(history));
     }
+    function.calls = calls::find(&input.site, &code, &function.blocks, &mut function.instructions);
     function.warnings = warnings(&code, &function, &ptx_lines, &costs);
     function
 }

@@ -18,6 +18,7 @@
 //! ```
 
 mod barriers;
+mod calls;
 mod causes;
 mod code;
 pub mod compare;
@@ -195,6 +196,7 @@ fn explain_file(
         }
         functions.push(explained);
     }
+    calls::set_costs(&mut functions);
     if functions.is_empty() {
         return Err("there is no such function in the file".to_owned());
     }

@@ -58,6 +58,9 @@ pub struct Function {
     pub blocks: Vec<Block>,
     /// Loops, outer loops before inner ones.
     pub loops: Vec<Loop>,
+    /// Calls in address order.
+    #[serde(default)]
+    pub calls: Vec<Call>,
     /// What passes did or did not do. Empty for a cubin.
     pub remarks: Vec<Remark>,
     /// The passes that ran, with what they changed. Empty for a cubin.
@@ -72,6 +75,20 @@ pub struct Function {
     pub samples: Option<u64>,
     /// All instructions in address order, without padding at the end.
     pub instructions: Vec<Instruction>,
+}
+
+/// A call of a function.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Call {
+    /// Address of the call instruction.
+    pub address: u64,
+    /// Name of the called function; absent for a call through a pointer.
+    pub callee: Option<String>,
+    /// Estimated executions for each execution of the function.
+    pub executions: f64,
+    /// Predicted cycles of one execution of the called function with the functions that it calls; absent if they are not known, as for
+    /// recursive functions.
+    pub callee_cycles: Option<f64>,
 }
 
 /// The registers of a function.
@@ -366,6 +383,20 @@ pub struct Form {
     pub created_by: String,
     /// The passes that changed it, in order.
     pub changes: Vec<FormChange>,
+    /// Other forms that passes considered and rejected, in order.
+    #[serde(default)]
+    pub rejected: Vec<RejectedForm>,
+}
+
+/// A form that a pass considered for an instruction and rejected.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct RejectedForm {
+    /// The pass.
+    pub pass: String,
+    /// The form, such as `FFMA`.
+    pub form: String,
+    /// Why it was rejected; completes the sentence "not FFMA, because ...".
+    pub reason: String,
 }
 
 /// A change of the form of an instruction.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::calls;
 use crate::model::{Block, Cliff, Explanation, Function, Instruction, Loop, Registers};
 
 /// How much to write.
@@ -155,6 +156,10 @@ impl Writer<'_> {
         }
         for one in &function.loops {
             self.one_loop(one);
+        }
+        for node in calls::tree(self.explanation, function) {
+            let indent = "  ".repeat(node.depth + 1);
+            line!(self, "{indent}call {:#06x} of {}", node.call.address, node.text());
         }
     }
 

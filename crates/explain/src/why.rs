@@ -1,8 +1,8 @@
 //! Why an instruction has its form and its place, from the history that the compiler recorded.
 
-use oriole_driver::{InstHistory, PASSES, PlaceDecision, RunnerUp};
+use oriole_driver::{InstHistory, PASSES, PlaceDecision, RejectedForm, RunnerUp};
 
-use crate::model::{Form, FormChange, Place};
+use crate::model::{self, Form, FormChange, Place};
 
 /// What is not known about the code of a cubin, for which nothing was recorded.
 pub const UNKNOWN_IN_A_CUBIN: [&str; 3] = [
@@ -27,16 +27,35 @@ pub fn form(history: &InstHistory) -> Form {
         before: change.before.clone(),
         after: change.after.clone(),
     };
-    Form { text, created_by: history.created_by.to_owned(), changes: history.changes.iter().map(change).collect() }
+    for RejectedForm { pass, form, reason } in &history.rejected {
+        text.push_str(&format!("; `{pass}` rejected {form}, because {reason}"));
+    }
+    let reject = |rejected: &RejectedForm| model::RejectedForm {
+        pass: rejected.pass.to_owned(),
+        form: rejected.form.clone(),
+        reason: rejected.reason.clone(),
+    };
+    Form {
+        text,
+        created_by: history.created_by.to_owned(),
+        changes: history.changes.iter().map(change).collect(),
+        rejected: history.rejected.iter().map(reject).collect(),
+    }
 }
 
-/// Describes the place of an instruction. `name` returns the name of the instruction at an offset.
-pub fn place(history: &InstHistory, name: &dyn Fn(u32) -> String) -> Place {
+/// Describes the place of the instruction at an offset. `name` returns the name of the instruction at an offset.
+///
+/// A pass from the end of a block chooses the last instruction first, so its runner-up is before the instruction.
+pub fn place(history: &InstHistory, offset: u32, name: &dyn Fn(u32) -> String) -> Place {
     let plain = |text: String| Place { text, phase: None, reason: None, runner_up: None };
     match history.place {
         PlaceDecision::Chosen { phase, cycle, runner_up, reason } => {
             let (text, runner_up) = match runner_up {
-                RunnerUp::At(other) => (format!("chosen instead of {}, because {reason}", name(other)), Some(u64::from(other))),
+                RunnerUp::At(other) => {
+                    let order =
+                        if other < offset { "which goes before it (the block is scheduled from its end)" } else { "which goes after it" };
+                    (format!("chosen instead of {}, {order}, because {reason}", name(other)), Some(u64::from(other)))
+                }
                 RunnerUp::Gone => (format!("chosen instead of an instruction that a later pass removed, because {reason}"), None),
                 RunnerUp::None => (reason.to_owned(), None),
             };

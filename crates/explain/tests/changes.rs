@@ -271,6 +271,11 @@ fn a_place_has_its_decision() {
     assert!(place.phase.is_some() && place.reason.is_some(), "{place:?}");
     let runners: Vec<u64> = two.instructions.iter().filter_map(|instruction| instruction.place.as_ref()?.runner_up).collect();
     assert!(!runners.is_empty() && runners.iter().all(|address| two.instructions.iter().any(|other| other.address == *address)));
+    for instruction in &two.instructions {
+        let Some((place, other)) = instruction.place.as_ref().and_then(|place| Some((place, place.runner_up?))) else { continue };
+        let order = if other < instruction.address { "which goes before it" } else { "which goes after it" };
+        assert!(place.text.contains(order), "{:#x}: {}", instruction.address, place.text);
+    }
     // Nothing competes with the end of a chain of dependent instructions.
     let chain = explain_body(&format!("{ADDRESSES}ld.global.f32 %f1, [%a0]; add.f32 %f2, %f1, %f1; st.global.f32 [%a1], %f2;"), None);
     let store = chain.instructions.iter().find(|instruction| instruction.text.starts_with("STG")).unwrap();
@@ -289,4 +294,96 @@ fn a_form_has_its_passes() {
     let product = written.instructions.iter().find(|instruction| instruction.text.starts_with("FFMA")).unwrap();
     let form = product.form.as_ref().unwrap();
     assert!(form.created_by == "select" && form.changes.iter().all(|change| change.pass != "contract"), "{form:?}");
+}
+
+/// Returns the forms of an instruction that a pass rejected, with the reasons. `opcode` is the start of its text.
+fn rejected_by(function: &Function, opcode: &str, pass: &str) -> Vec<(String, String)> {
+    let of_opcode = function.instructions.iter().filter(|instruction| instruction.text.starts_with(opcode));
+    let forms = of_opcode.flat_map(|instruction| instruction.form.as_ref().unwrap().rejected.iter());
+    forms.filter(|rejected| rejected.pass == pass).map(|rejected| (rejected.form.clone(), rejected.reason.clone())).collect()
+}
+
+/// A product or shift that only a sum reads becomes part of the sum; with another reader it does not, and the explanation says so.
+#[test]
+fn rejected_forms_name_the_other_reader() {
+    let product = |end: &str| {
+        let sum = "ld.global.v2.f32 {%f1, %f2}, [%a0]; mul.f32 %f3, %f1, %f2; add.f32 %f4, %f3, %f1;";
+        explain_body(&format!("{ADDRESSES}{sum} {end}"), None)
+    };
+    let (alone, shared) = (product("st.global.f32 [%a1], %f4;"), product("st.global.v2.f32 [%a1], {%f3, %f4};"));
+    assert!(alone.instructions.iter().any(|instruction| instruction.text.starts_with("FFMA")));
+    assert_eq!(rejected_by(&alone, "", "contract"), []);
+    let rejected = rejected_by(&shared, "FADD", "contract");
+    assert!(matches!(&rejected[..], [(form, reason)] if form == "FFMA" && reason.contains("reads it too")), "{rejected:?}");
+    let form = shared.instructions.iter().find(|instruction| instruction.text.starts_with("FADD")).unwrap().form.as_ref().unwrap();
+    assert!(form.text.contains("`contract` rejected FFMA, because an instruction that cannot take the product"), "{}", form.text);
+
+    let shift = |end: &str| {
+        let sum = "ld.global.v2.u32 {%r1, %r2}, [%a0]; shl.b32 %r3, %r1, 4; add.u32 %r4, %r3, %r2;";
+        explain_body(&format!("{ADDRESSES}{sum} {end}"), None)
+    };
+    let (alone, shared) = (shift("st.global.u32 [%a1], %r4;"), shift("st.global.v2.u32 [%a1], {%r3, %r4};"));
+    let of_shift = |function: &Function| {
+        let all = rejected_by(function, "", "combine").into_iter();
+        all.filter(|(form, _)| form.contains("SHF.L.U32 of a source")).map(|(_, reason)| reason).collect::<Vec<_>>()
+    };
+    assert_eq!(of_shift(&alone), Vec::<String>::new());
+    assert_eq!(of_shift(&shared), ["another instruction reads its result too, so it is computed anyway"]);
+}
+
+/// Additions move to the multiply unit if it is less busy; products in the same block keep them on the integer unit.
+#[test]
+fn rejected_forms_name_the_busier_unit() {
+    let block = |products: usize| {
+        let loads: String = (1..=8).map(|number| format!("ld.volatile.global.u32 %r{number}, [%a0+{}];", 4 * number)).collect();
+        let sums: String = (1..=8).map(|number| format!("add.u32 %r{number}, %r{number}, %r0;")).collect();
+        let floats: String = (1..=products).map(|number| format!("ld.volatile.global.f32 %f{number}, [%a0+{}];", 4 * number)).collect();
+        let factors: String = (1..=products).map(|number| format!("mul.f32 %f{number}, %f{number}, %f{number};")).collect();
+        let stores: String = (1..=8).map(|number| format!("st.volatile.global.u32 [%a1+{}], %r{number};", 4 * number)).collect();
+        let others: String = (1..=products).map(|number| format!("st.volatile.global.f32 [%a1+{}], %f{number};", 4 * number)).collect();
+        explain_body(&format!("{ADDRESSES}{loads}{floats}\n{sums}{factors}\n{stores}{others}"), None)
+    };
+    let (free, busy) = (block(0), block(24));
+    let moved = |function: &Function| {
+        let all = rejected_by(function, "", "balance").into_iter();
+        all.filter(|(form, reason)| form == "IADD3" && reason.starts_with("the integer unit was busy")).count()
+    };
+    let kept = |function: &Function| {
+        let all = rejected_by(function, "IADD3", "balance").into_iter();
+        all.filter(|(form, reason)| form == "VIADD" && reason.starts_with("the multiply unit is busy")).count()
+    };
+    assert!(moved(&free) >= 2, "{:?}", rejected_by(&free, "", "balance"));
+    assert!(moved(&busy) == 0 && kept(&busy) >= 8, "{:?}", rejected_by(&busy, "", "balance"));
+}
+
+/// Calls have their callee and its cost: a longer callee costs more, in a loop a call is executed more often, and a function that calls itself
+/// has no known cost.
+#[test]
+fn calls_have_their_costs() {
+    let explain = |callee: &str, call: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.func (.param .b32 result) callee(.param .b32 value)\n{{\n.reg .f32 %f<4>;\nld.param.f32 %f1, [value];\n\
+             {callee}\nst.param.f32 [result], %f1;\nret;\n}}\n\
+             .visible .entry kernel(.param .u64 out)\n{{\n.reg .f32 %f<4>; .reg .b64 %a; .reg .b32 %r; .reg .pred %p;\nld.param.u64 %a, [out];\n\
+             mov.f32 %f1, 0f3F800000;\nmov.u32 %r, %tid.x;\n{call}\nst.global.f32 [%a], %f1;\nret;\n}}\n"
+        );
+        let options = Options::new(Target::parse("sm_90a").unwrap());
+        let explanation = explain_ptx("kernel.ptx", text.as_bytes(), &options).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+        explanation.functions.into_iter().find(|function| function.is_kernel).unwrap()
+    };
+    let call = "{ .param .b32 v; .param .b32 r; st.param.f32 [v], %f1; call (r), callee, (v); ld.param.f32 %f1, [r]; }";
+    let in_loop = format!("again:\n{call}\nsub.u32 %r, %r, 1; setp.ne.u32 %p, %r, 0; @%p bra again;");
+    let (short, long) = ("sqrt.approx.f32 %f1, %f1;", "sqrt.approx.f32 %f1, %f1;\n".repeat(6));
+    let cost = |function: &Function| {
+        let [call] = &function.calls[..] else { panic!("one call: {:?}", function.calls) };
+        let instruction = &function.instructions[call.address as usize / 16];
+        assert!(instruction.text.starts_with("CALL") && instruction.text.contains("`(callee)"), "{}", instruction.text);
+        assert_eq!(call.callee.as_deref(), Some("callee"));
+        (call.executions, call.callee_cycles)
+    };
+    let (once, longer, often) = (cost(&explain(short, call)), cost(&explain(&long, call)), cost(&explain(short, &in_loop)));
+    assert!(once.0 == 1.0 && often.0 == 10.0 && once.1 == often.1, "{once:?} {often:?}");
+    assert!(once.1 > Some(5.0) && longer.1 > once.1.map(|cycles| cycles + 50.0), "{once:?} {longer:?}");
+    let recursive = format!(".reg .pred %p; setp.lt.f32 %p, %f1, 0f00000000; @%p bra end;\n{call}\nend:");
+    assert_eq!(cost(&explain(&recursive, call)).1, None);
 }

@@ -23,16 +23,28 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
+use crate::alternatives::{Alternatives, mnemonic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// Balances the units in every block of a function. Returns the number of instructions moved.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
+    run_with_alternatives(function, hardware, encodability, &mut Alternatives::default())
+}
+
+/// As [`run`]; also records the form on the other unit of each addition and shift, and why it was rejected.
+pub fn run_with_alternatives(
+    function: &mut Function,
+    hardware: &Hardware<'_>,
+    encodability: &mut EncodabilityCache,
+    alternatives: &mut Alternatives,
+) -> usize {
     let mut moved = 0;
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::new(hardware);
         for at in 0..function.layout.len() {
-            moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
+            let opcodes = [Opcode::IADD3, Opcode::SHF];
+            moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &opcodes, alternatives);
         }
     }
     if has_fast_doubles(hardware) {
@@ -50,7 +62,9 @@ pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability:
         return 0;
     }
     let unit_cycles = UnitCycles::new(hardware);
-    (0..function.layout.len()).map(|at| balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
+    let none = &mut Alternatives::default();
+    let layout = function.layout.clone();
+    layout.into_iter().map(|block| balance_block(function, block, encodability, &unit_cycles, &[Opcode::MOV], none)).sum()
 }
 
 /// Returns whether the FP64 unit has at least half as many lanes as the FP32 unit.
@@ -128,6 +142,7 @@ fn balance_block(
     encodability: &mut EncodabilityCache,
     unit_cycles: &UnitCycles,
     opcodes: &[Opcode],
+    alternatives: &mut Alternatives,
 ) -> usize {
     let (mut integer, mut product) = (0, 0);
     for &inst in &function.blocks[block].insts {
@@ -137,7 +152,7 @@ fn balance_block(
         integer += cycles.0;
         product += cycles.1;
     }
-    if integer <= product {
+    if integer <= product && !alternatives.is_recording() {
         return 0;
     }
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
@@ -153,9 +168,20 @@ fn balance_block(
     let wanted = (integer - product) / (gain + loss).max(1);
     let wanted = usize::try_from(wanted).unwrap_or(0).min(movable.len());
     let count = movable.len();
+    let moved = wanted as i64;
     for (number, (inst, draft)) in movable.into_iter().enumerate() {
         if is_chosen(number, wanted, count) {
+            alternatives.reject("balance", inst, || {
+                let reason = format!("the integer unit was busy for {integer} cycles of the block, the multiply unit for {product}");
+                (mnemonic(function, inst), reason)
+            });
             draft.store(function, inst);
+        } else {
+            alternatives.reject("balance", inst, || {
+                let (integer, product) = (integer - moved * gain, product + moved * loss);
+                let reason = format!("the multiply unit is busy for {product} cycles of the block, the integer unit for {integer}");
+                (draft.modifiers.iter().fold(draft.opcode.mnemonic().to_owned(), |text, modifier| text + modifier.spelling()), reason)
+            });
         }
     }
     wanted

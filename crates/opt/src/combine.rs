@@ -47,11 +47,14 @@ mod sums;
 mod wide_signs;
 mod wide_sums;
 
+use std::cell::RefCell;
+
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role};
 use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
+use crate::alternatives::{Alternatives, mnemonic};
 use crate::dead::Live;
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
@@ -113,7 +116,13 @@ pub struct Stats {
 
 /// Combines instructions in a whole function. Returns how often each rule was applied.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
+    run_with_alternatives(function, encodability, &mut Alternatives::default())
+}
+
+/// As [`run`]; also records why instructions were not combined.
+pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut combiner = Combiner::new(function, encodability.take());
+    combiner.alternatives = RefCell::new(std::mem::take(alternatives));
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -136,6 +145,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
             }
         }
     }
+    *alternatives = combiner.alternatives.take();
     combiner.encodability.put_back(encodability);
     combiner.stats
 }
@@ -150,6 +160,8 @@ struct Combiner {
     inst_blocks: Vec<Option<Block>>,
     /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,
+    /// The rejected combinations.
+    alternatives: RefCell<Alternatives>,
     /// Number of applications of each rule so far.
     stats: Stats,
 }
@@ -162,6 +174,7 @@ impl Combiner {
             encodability,
             inst_blocks: vec![None; function.insts.len()],
             reads: vec![0; function.values.len()],
+            alternatives: RefCell::default(),
             stats: Stats::default(),
         };
         let live = Live::find(function);
@@ -211,7 +224,18 @@ impl Combiner {
         let inst = self.computation(function, source, opcode, modifiers)?;
         let value = function.results(inst)[0].value()?;
         let is_near = self.inst_blocks[inst.position()] == self.inst_blocks[reader.position()];
-        (is_near && self.reads[value.position()] == 1).then_some(inst)
+        if !is_near || self.reads[value.position()] != 1 {
+            self.alternatives.borrow_mut().reject("combine", reader, || {
+                let reason = if is_near {
+                    "another instruction reads its result too, so it is computed anyway"
+                } else {
+                    "it is in another block, and its sources would stay in registers for longer"
+                };
+                (format!("one instruction with the {} of a source", mnemonic(function, inst)), reason.to_owned())
+            });
+            return None;
+        }
+        Some(inst)
     }
 
     /// Returns the operand with copies looked through.

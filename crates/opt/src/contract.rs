@@ -20,9 +20,10 @@
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
 use oriole_isa::{Opcode, RegFile, Symbol};
 use oriole_support::Index;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::alternatives::Alternatives;
 use crate::dead::Live;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
@@ -42,12 +43,26 @@ const MAX_NEGATIONS: usize = 4;
 
 /// Contracts products and sums in a whole function. Returns the number of sums that became multiply-adds.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legality: Legality) -> usize {
+    run_with_alternatives(function, encodability, legality, &mut Alternatives::default())
+}
+
+/// As [`run`]; also records why sums did not become multiply-adds.
+pub fn run_with_alternatives(
+    function: &mut Function,
+    encodability: &mut EncodabilityCache,
+    legality: Legality,
+    alternatives: &mut Alternatives,
+) -> usize {
+    let pass = if legality == Legality::Any { "contract" } else { "contract-again" };
     let has_marks = |&inst: &Inst| function.insts[inst].may_contract;
     if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(has_marks)) {
         return 0;
     }
     let contractor = Contractor::new(function);
     let decisions = contractor.choose_contractions();
+    if alternatives.is_recording() {
+        contractor.record_rejections(function, &decisions, pass, alternatives);
+    }
     let mut contracted = 0;
     for (sum, read) in decisions {
         let Some(draft) = multiply_add(function, sum, read) else { continue };
@@ -55,6 +70,9 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legali
             draft.store(function, sum);
             function.insts[sum].may_contract = false;
             contracted += 1;
+        } else {
+            let reason = || "the target has no encoding for its operands".to_owned();
+            alternatives.reject(pass, sum, || (draft.opcode.mnemonic().to_owned(), reason()));
         }
     }
     contracted
@@ -158,6 +176,28 @@ impl Contractor {
             }
         }
         self.sums.iter().filter_map(|(sum, _)| Some((*sum, *taken.get(sum)?))).collect()
+    }
+
+    /// Records why the sums that are not among `decisions` are not contracted.
+    fn record_rejections(
+        &self,
+        function: &Function,
+        decisions: &[(Inst, ProductRead)],
+        pass: &'static str,
+        alternatives: &mut Alternatives,
+    ) {
+        let contracted: FxHashSet<Inst> = decisions.iter().map(|decision| decision.0).collect();
+        for (sum, reads) in self.sums.iter().filter(|(sum, _)| !contracted.contains(sum)) {
+            for read in reads {
+                let Some((_, fma)) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes) else { continue };
+                let reason = if self.readers[&read.product].has_others {
+                    "an instruction that cannot take the product reads it too, so the product is computed anyway"
+                } else {
+                    "another sum that reads the product takes a different one, so the product is computed anyway"
+                };
+                alternatives.reject(pass, *sum, || (fma.mnemonic().to_owned(), reason.to_owned()));
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 //! not make others.
 
 pub mod aggregate;
+pub mod alternatives;
 pub mod balance;
 pub mod combine;
 pub mod contract;

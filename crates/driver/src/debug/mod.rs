@@ -3,8 +3,10 @@
 //! Runs after all functions are encoded. The source positions come from [`Code::locations`](crate::emit::Code): passes keep the location of
 //! an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
 
+pub(crate) mod assignments;
 mod dwarf;
 mod lines;
+pub(crate) mod location_lists;
 mod ptx_text;
 pub(crate) mod registers;
 pub(crate) mod saved_registers;
@@ -94,7 +96,7 @@ impl Writer<'_> {
         let mut tables = registers::RegisterTables::default();
         for (job, finished) in self.functions.iter().filter(|(job, _)| job.module_number < self.debug.texts.len()) {
             if let Some(body) = job.function().body.as_deref() {
-                tables.push(job.name(), job.module, body, &finished.code.register_ranges);
+                tables.push(job.name(), job.module, body, &finished.code);
             }
         }
         let section = |name: &str, bytes| DebugSection { name: name.to_owned(), bytes, relocations: Vec::new() };

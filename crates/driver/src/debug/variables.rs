@@ -1,49 +1,96 @@
-//! Source variables in PTX registers: which registers DWARF names, and how they stay readable until their function ends.
+//! Source variables in PTX registers: which registers DWARF names, where, and how they stay readable there.
 //!
 //! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so the
-//! variable would disappear in the middle of the function. With full debug information, [`keep_to_end`] extends the live ranges of the
-//! variables to all ends of the function.
+//! variable would disappear in the middle of its scope. With full debug information, [`keep_readable`] extends the live ranges of the
+//! PTX registers to the statements for which DWARF names them.
 
-use oriole_ir::analysis::{ControlFlow, Dominators};
+use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Value};
 use oriole_isa::Symbols;
-use oriole_ptx::ast::{DwarfItem, FunctionId, Item, Module, RegisterId};
-use oriole_support::{Index, Name};
+use oriole_ptx::ast::{Body, DwarfItem, FunctionId, Item, Module, RegisterId, Statement};
+use oriole_support::{BitSet, Index, Name, define_index};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::location_lists::{self, Alias, ListEntry};
 use super::registers::register_name;
 
 /// The DWARF operator of a location in a register.
 const DW_OP_REGX: u8 = 0x90;
 
-/// Names of PTX registers that are locations of variables, by function.
-pub type VariableRegisters = FxHashMap<FunctionId, FxHashSet<String>>;
+/// The part of a function in which DWARF names a PTX register as location of a variable. Statements are numbered as in
+/// [`Location::statement`](oriole_ir::Location::statement).
+#[derive(Clone, Default, Debug)]
+pub struct Scope {
+    /// The register is named for the whole function.
+    is_whole: bool,
+    /// Ranges of statements: the first one, and the first one after the range.
+    ranges: Vec<(u32, u32)>,
+    /// Further statements.
+    statements: FxHashSet<u32>,
+}
 
-/// Collects the names of the PTX registers that the debug sections of a module use as locations.
+/// The PTX registers of a function that are locations of variables.
+#[derive(Clone, Default, Debug)]
+pub struct FunctionVariables {
+    /// The registers by name.
+    scopes: FxHashMap<String, Scope>,
+    /// The location lists of the variables; entries have names of registers.
+    lists: Vec<Vec<ListEntry<String>>>,
+}
+
+/// The PTX registers that are locations of variables, by function.
+pub type VariableRegisters = FxHashMap<FunctionId, FunctionVariables>;
+
+/// Size of an address in bytes.
+const ADDRESS_BYTES: usize = 8;
+
+/// Name of the section with location lists.
+const LOCATION_LISTS: &str = ".debug_loc";
+
+/// Collects the PTX registers that the debug sections of a module use as locations.
 ///
 /// The sections are not parsed: every `DW_OP_regx` byte that is followed by a name counts. A byte that is something else by chance only
 /// extends a live range. A location belongs to the function of the last code label before it, since the entry of a function starts with
-/// the label of its first instruction.
+/// the label of its first instruction. In location lists, the two labels before a location are its range.
 pub fn variable_registers(module: &Module) -> VariableRegisters {
-    let mut functions: FxHashMap<Name, FunctionId> = FxHashMap::default();
+    let mut labels: FxHashMap<Name, (FunctionId, u32)> = FxHashMap::default();
     for (id, function) in module.functions.iter_enumerated() {
-        for label in function.body.iter().flat_map(|body| body.labels.iter()) {
-            functions.entry(label.name).or_insert(id);
+        for (label, statement) in function.body.iter().flat_map(|body| label_statements(body)) {
+            labels.entry(label).or_insert((id, statement));
         }
     }
     let mut found = VariableRegisters::default();
     for item in &module.items {
         let Item::Section(section) = item else { continue };
+        let has_ranges = &*section.name == LOCATION_LISTS;
         let mut data = &section.data[..];
-        let mut current = None;
+        let (mut previous, mut last) = (None, None);
+        let mut list: Vec<ListEntry<String>> = Vec::new();
         for item in &section.items {
             match *item {
-                DwarfItem::Label64(_, name, _) => current = functions.get(&name).copied().or(current),
+                DwarfItem::Label64(_, name, _) => {
+                    if let Some(&label) = labels.get(&name) {
+                        (previous, last) = (last, Some(label));
+                    }
+                }
                 DwarfItem::Integers(bytes, count) => {
                     let (now, rest) = data.split_at((usize::from(bytes) * count as usize).min(data.len()));
                     data = rest;
-                    if let Some(id) = current {
-                        found.entry(id).or_default().extend(register_locations(now));
+                    let Some((id, end)) = last else { continue };
+                    let variables = found.entry(id).or_default();
+                    for register in register_locations(now) {
+                        let scope = variables.scopes.entry(register.clone()).or_default();
+                        match previous {
+                            Some((other, start)) if has_ranges && other == id => {
+                                scope.ranges.push((start, end));
+                                list.push(ListEntry { register, start, end });
+                            }
+                            _ => scope.is_whole = true,
+                        }
+                    }
+                    // Two addresses of 0 end a list.
+                    if has_ranges && usize::from(bytes) == ADDRESS_BYTES && !list.is_empty() {
+                        variables.lists.push(std::mem::take(&mut list));
                     }
                 }
                 DwarfItem::Label(_) | DwarfItem::Difference(..) => {}
@@ -51,6 +98,48 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
         }
     }
     found
+}
+
+/// Returns the labels of a body, and for each the number of the next statement with an instruction.
+fn label_statements(body: &Body) -> Vec<(Name, u32)> {
+    let mut found = Vec::new();
+    let mut next = u32::MAX;
+    for (number, statement) in body.statements.iter().enumerate().rev() {
+        match *statement {
+            Statement::Instruction(_) => next = body.position(number).map_or(next, |span| span.start + 1),
+            Statement::Label(label) => found.push((body.labels[label].name, next)),
+            _ => {}
+        }
+    }
+    found
+}
+
+impl FunctionVariables {
+    /// Returns whether no register is the location of a variable.
+    pub fn is_empty(&self) -> bool {
+        self.scopes.is_empty()
+    }
+
+    /// Returns the location lists, sorted by statement. Lists with a register that the function does not have are left out.
+    fn resolved_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<ListEntry<RegisterId>>> {
+        let resolve = |list: &Vec<ListEntry<String>>| {
+            let entry =
+                |entry: &ListEntry<String>| Some(ListEntry { register: *named.get(&entry.register)?, start: entry.start, end: entry.end });
+            let mut entries: Vec<ListEntry<RegisterId>> = list.iter().map(entry).collect::<Option<_>>()?;
+            entries.sort_by_key(|entry| entry.start);
+            Some(entries)
+        };
+        self.lists.iter().filter_map(resolve).collect()
+    }
+}
+
+impl Scope {
+    /// Returns whether the register is named at a statement.
+    fn contains(&self, statement: u32) -> bool {
+        self.is_whole
+            || self.statements.contains(&statement)
+            || self.ranges.iter().any(|&(start, end)| start <= statement && statement < end)
+    }
 }
 
 /// Returns the register names after all `DW_OP_regx` bytes.
@@ -78,60 +167,168 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
     is_name.then(|| String::from_utf8(name).ok()).flatten()
 }
 
-/// Extends the live ranges of variables to the ends of a function. `registers` has the value of each PTX register, `names` are the registers
-/// that hold variables. The function is not in SSA form yet.
+/// Extends the live ranges of variables to all statements of their scopes. `registers` has the value of each PTX register, `variables` are
+/// the registers that hold variables. The function is not in SSA form yet.
 ///
-/// Only values with one assignment are kept, and only at ends that the assignment dominates: elsewhere the variable has no value.
-pub fn keep_to_end(
+/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value. Returns the statements at which location lists
+/// name a register that does not hold the variable.
+pub fn keep_readable(
     function: &mut Function,
     module: &Module,
     id: FunctionId,
     registers: &FxHashMap<RegisterId, Value>,
-    names: &FxHashSet<String>,
-) {
-    let Some(body) = module.functions[id].body.as_deref() else { return };
-    let is_variable = |register: RegisterId| names.contains(&register_name(module, body, register));
-    let mut kept: Vec<(RegisterId, Value)> =
-        registers.iter().filter(|(register, _)| is_variable(**register)).map(|(&register, &value)| (register, value)).collect();
-    kept.sort_unstable_by_key(|(register, _)| register.position());
-    let assignments = single_assignments(function, &kept);
-    let dominators = Dominators::compute(function, &ControlFlow::compute(function));
-    for block in function.layout.clone() {
+    variables: &FunctionVariables,
+) -> Vec<Alias> {
+    let Some(body) = module.functions[id].body.as_deref() else { return Vec::new() };
+    let named: FxHashMap<String, RegisterId> =
+        registers.keys().map(|&register| (register_name(module, body, register), register)).collect();
+    let flow = ControlFlow::compute(function);
+    let aliases = location_lists::aliases(function, &flow, &variables.resolved_lists(&named));
+    let scope = |(name, register): (&String, &RegisterId)| Some((*register, variables.scopes.get(name)?.clone()));
+    let mut scopes: FxHashMap<RegisterId, Scope> = named.iter().filter_map(scope).collect();
+    for alias in &aliases {
+        scopes.entry(alias.holder).or_default().statements.insert(alias.statement);
+    }
+    let mut kept: Vec<(RegisterId, Value, &Scope)> =
+        registers.iter().filter_map(|(&register, &value)| Some((register, value, scopes.get(&register)?))).collect();
+    kept.sort_unstable_by_key(|(register, ..)| register.position());
+    let variables: Vec<(Value, &Scope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
+    let keeper = Keeper::new(function, &flow, &variables);
+    for &block in flow.reverse_post_order() {
+        let inserted = keeper.keeps(function, &flow, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
-        let end = end_of_function(function, &insts);
+        let mut extended: Vec<Inst> = Vec::with_capacity(insts.len() + inserted.len());
+        let mut inserted = inserted.into_iter().peekable();
         for (position, inst) in insts.into_iter().enumerate() {
-            if Some(position) == end || function.insts[inst].is_machine(Opcode::EXIT) {
-                for &(value, (from, at)) in &assignments {
-                    let is_before = if from == block { at < position } else { dominators.dominates(from, block) };
-                    if is_before {
-                        // One instruction for each value, so that they need not be in registers at the same time.
-                        let operand = Operand::new(OperandKind::Value(function.whole(value)));
-                        let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &[operand], 0);
-                        function.insts[keep].location = function.insts[inst].location;
-                        extended.push(keep);
-                    }
-                }
+            while let Some((_, variable)) = inserted.next_if(|(before, _)| *before == position) {
+                // One instruction for each value, so that they need not be in registers at the same time.
+                let operand = Operand::new(OperandKind::Value(function.whole(variables[variable.position()].0)));
+                let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &[operand], 0);
+                function.insts[keep].location = function.insts[inst].location;
+                extended.push(keep);
             }
             extended.push(inst);
         }
         function.blocks[block].insts = extended;
     }
+    aliases
 }
 
-/// Returns the block and position of the assignment of each value that has exactly one.
-fn single_assignments(function: &Function, kept: &[(RegisterId, Value)]) -> Vec<(Value, (Block, usize))> {
-    let mut sites: FxHashMap<Value, Option<(Block, usize)>> = FxHashMap::default();
-    for &block in &function.layout {
-        for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-            for part in function.results(inst).iter().filter_map(Operand::part) {
-                // A guard may prevent the assignment.
-                let site = function.insts[inst].guard.is_none().then_some((block, position));
-                sites.entry(part.value).and_modify(|site| *site = None).or_insert(site);
+define_index!(
+    /// A variable of [`Keeper`].
+    pub struct VariableId,
+    "v"
+);
+
+/// Finds the points at which variables are kept.
+struct Keeper<'a> {
+    variables: &'a [(Value, &'a Scope)],
+    /// The index of each variable.
+    numbers: FxHashMap<Value, VariableId>,
+    /// For each block: the variables that are assigned on all paths to its start.
+    assigned: Vec<BitSet<VariableId>>,
+    /// For each block: the number of its first statement; 0 if it has none.
+    first_statements: Vec<u32>,
+}
+
+impl<'a> Keeper<'a> {
+    fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> Keeper<'a> {
+        let numbers: FxHashMap<Value, VariableId> =
+            variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
+        let statement = |inst: &Inst| Some(function.insts[*inst].location.statement).filter(|&statement| statement != 0);
+        let first_statements = function.blocks.iter().map(|block| block.insts.iter().find_map(statement).unwrap_or(0)).collect();
+        let mut keeper = Keeper { variables, numbers, assigned: Vec::new(), first_statements };
+        keeper.assigned = keeper.solve(function, flow);
+        keeper
+    }
+
+    /// Returns the variables that are assigned on all paths to the start of each block.
+    fn solve(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<VariableId>> {
+        let none = BitSet::new(self.variables.len());
+        let mut all = none.clone();
+        (0..self.variables.len()).for_each(|number| {
+            all.insert(VariableId::new(number));
+        });
+        let mut starts = vec![all.clone(); function.blocks.len()];
+        let mut ends = vec![all; function.blocks.len()];
+        let mut is_stable = false;
+        while !is_stable {
+            is_stable = true;
+            for &block in flow.reverse_post_order() {
+                let mut start = if block == function.entry() { none.clone() } else { starts[block.position()].clone() };
+                for &from in flow.predecessors(block) {
+                    let lost: Vec<VariableId> = start.iter().filter(|&number| !ends[from.position()].contains(number)).collect();
+                    lost.into_iter().for_each(|number| {
+                        start.remove(number);
+                    });
+                }
+                let mut end = start.clone();
+                function.blocks[block].insts.iter().for_each(|&inst| self.assign(function, inst, &mut end));
+                is_stable &= end.count() == ends[block.position()].count();
+                (starts[block.position()], ends[block.position()]) = (start, end);
             }
         }
+        starts
     }
-    kept.iter().filter_map(|&(_, value)| Some((value, (*sites.get(&value)?)?))).collect()
+
+    /// Adds the variables that an instruction assigns.
+    fn assign(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
+        // A guard may prevent the assignment.
+        if function.insts[inst].guard.is_none() {
+            self.results(function, inst).for_each(|number| {
+                assigned.insert(number);
+            });
+        }
+    }
+
+    /// Returns the variables among the results of an instruction.
+    fn results(&self, function: &Function, inst: Inst) -> impl Iterator<Item = VariableId> {
+        function.results(inst).iter().filter_map(|operand| self.numbers.get(&operand.value()?).copied())
+    }
+
+    /// Returns the positions in a block before which variables are kept, and the indices of these variables, sorted by position.
+    fn keeps(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
+        let insts = &function.blocks[block].insts;
+        let terminators = insts.len() - function.terminators(block).len();
+        let end = end_of_function(function, insts);
+        let mut found = Vec::new();
+        let mut assigned = self.assigned[block.position()].clone();
+        let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
+            assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
+        };
+        // The statement of the last instruction, and the variables that DWARF names there. The first statement stands for those before.
+        let (mut statement, mut named) = (0, named_at(self.first_statements[block.position()], &assigned));
+        for (position, &inst) in insts.iter().enumerate() {
+            let here = function.insts[inst].location.statement;
+            if here != 0 && here != statement {
+                // The statement starts: its assignments and the ends of scopes are the last points at which old values are kept.
+                let of_statement =
+                    insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
+                let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.results(function, inst)).collect();
+                let is_last = |number: &VariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
+                found.extend(named.iter().filter(|number| is_last(number)).map(|&number| (position, number)));
+                statement = here;
+                named = named_at(here, &assigned);
+            }
+            if Some(position) == end || function.insts[inst].is_machine(Opcode::EXIT) {
+                found.extend(named.iter().map(|&number| (position, number)));
+            } else if position == terminators && end.is_none() {
+                let leaves = |number: VariableId, next: &Block| {
+                    let first = self.first_statements[next.position()];
+                    !self.assigned[next.position()].contains(number) || (first != 0 && !self.variables[number.position()].1.contains(first))
+                };
+                let is_left = |number: &&VariableId| flow.successors(block).iter().any(|next| leaves(**number, next));
+                found.extend(named.iter().filter(is_left).map(|&number| (position, number)));
+            }
+            self.assign(function, inst, &mut assigned);
+            if self.results(function, inst).next().is_some() {
+                named = named_at(statement, &assigned);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
 }
 
 /// Returns the position before which values are kept in a block that returns: that of the `KEEP` of the results, which must stay next to the

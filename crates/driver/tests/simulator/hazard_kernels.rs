@@ -7,7 +7,10 @@ use oriole_sim::hazard::Watch;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
-use super::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge};
+use super::kernels::{Compiled, LIMIT, check_compiled, check_for_debuggers, check_ptxas, judge};
+
+/// Every `DEBUG_STEP`-th kernel test is compiled for debuggers.
+const DEBUG_STEP: usize = 3;
 
 /// Returns the number of executed warp instructions, or a description of the failure.
 fn check(compiled: &Compiled) -> Result<u64, String> {
@@ -49,6 +52,14 @@ fn samples_for_other_targets_and_levels() {
         check_sample(target, 3, 61, 20);
         check_sample(target, number as u8 % 3, 67, 20);
     }
+}
+
+/// With `-g` every assignment of a PTX register has an instruction.
+#[test]
+fn samples_for_debuggers() {
+    judge(check_for_debuggers("sm_90a", DEBUG_STEP, check), 2600 / DEBUG_STEP / 2);
+    judge(check_for_debuggers("sm_75", 61, check), 20);
+    judge(check_for_debuggers("sm_120a", 61, check), 20);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use oriole_driver::{Options as Compiler, compile};
+use oriole_driver::{DebugInfo, DebugKind, Options as Compiler, compile};
 use oriole_isa::Target;
 use oriole_kernel_test::KernelTest;
 use oriole_sim::sass::Options;
@@ -59,15 +59,39 @@ pub fn check_compiled<R: Send>(
     step: usize,
     check: impl Fn(&Compiled) -> Result<R, String> + Sync,
 ) -> Vec<Result<R, String>> {
+    check_with(target, step, |machine, _| Compiler { level, ..Compiler::new(machine) }, check)
+}
+
+/// Compiles every `step`-th test for a target as with `-g`, and checks it.
+pub fn check_for_debuggers<R: Send>(
+    target: &str,
+    step: usize,
+    check: impl Fn(&Compiled) -> Result<R, String> + Sync,
+) -> Vec<Result<R, String>> {
+    let options = |machine, text: &str| {
+        let debug = Some(DebugInfo { kind: DebugKind::Full, texts: vec![Arc::from(text.as_bytes())] });
+        Compiler { level: 0, debug, ..Compiler::new(machine) }
+    };
+    check_with(target, step, options, check)
+}
+
+/// Compiles every `step`-th test for a target with the options for its text, and checks it.
+fn check_with<R: Send>(
+    target: &str,
+    step: usize,
+    options: impl Fn(Target, &str) -> Compiler + Sync,
+    check: impl Fn(&Compiled) -> Result<R, String> + Sync,
+) -> Vec<Result<R, String>> {
     let machine = Target::parse(target).unwrap();
     let results = on_all_cores(every(step), |path| {
         let text = fs::read_to_string(&path).unwrap();
         if !runs_on(&text, machine) {
             return None;
         }
-        let name = format!("{} ({target}, -O{level})", name_of(&path));
+        let options = options(machine, &text);
+        let name = format!("{} ({target}, -O{}{})", name_of(&path), options.level, if options.debug.is_some() { " -g" } else { "" });
         let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
-        let Ok(compiled) = compile(&[&module], &Compiler { level, ..Compiler::new(machine) }) else {
+        let Ok(compiled) = compile(&[&module], &options) else {
             return Some(Err(format!("{name}: does not compile")));
         };
         Some(check(&Compiled { name, test: oriole_kernel_test::parse(&text).unwrap(), cubin: compiled.cubin }))

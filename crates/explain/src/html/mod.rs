@@ -12,6 +12,7 @@ pub mod comparison;
 
 use std::fmt::Write;
 
+use crate::calls;
 use crate::model::{Explanation, Function, Instruction};
 use crate::text::cycles;
 
@@ -36,7 +37,7 @@ pub fn write(explanation: &Explanation) -> String {
     let layout = if explanation.ptx.is_empty() && explanation.sources.is_empty() { "single" } else { "double" };
     let _ = writeln!(out, "<div class=\"{layout}\">\n<main id=\"main\" tabindex=\"-1\">");
     for (number, function) in explanation.functions.iter().enumerate() {
-        Page { out: &mut out, function, number }.write();
+        Page { out: &mut out, explanation, function, number }.write();
     }
     out.push_str("</main>\n");
     texts(&mut out, explanation);
@@ -96,6 +97,7 @@ fn details(out: &mut String) {
 /// Writes the part of one function.
 struct Page<'a> {
     out: &'a mut String,
+    explanation: &'a Explanation,
     function: &'a Function,
     number: usize,
 }
@@ -129,6 +131,7 @@ impl Page<'_> {
         self.warnings();
         self.registers();
         self.loops();
+        self.calls();
         self.decisions();
         self.timeline();
         self.code();
@@ -272,6 +275,28 @@ impl Page<'_> {
         while depth > 0 {
             self.out.push_str(if depth == 1 { "</li>\n" } else { "</li></ul>\n" });
             depth -= 1;
+        }
+        self.out.push_str("</ul>\n");
+    }
+
+    fn calls(&mut self) {
+        let nodes = calls::tree(self.explanation, self.function);
+        if nodes.is_empty() {
+            return;
+        }
+        self.heading("Calls");
+        self.out.push_str("<ul class=\"tree\">\n");
+        for (at, node) in nodes.iter().enumerate() {
+            // Only calls of this function are on this part of the page.
+            let place = if node.depth == 0 { self.link(node.call.address) + " " } else { String::new() };
+            put!(self, "<li>{place}{}", escaped(&node.text()));
+            let next = nodes.get(at + 1).map_or(0, |next| next.depth);
+            if next > node.depth {
+                self.out.push_str("\n<ul>\n");
+            } else {
+                self.out.push_str("</li>\n");
+                (next..node.depth).for_each(|_| self.out.push_str("</ul></li>\n"));
+            }
         }
         self.out.push_str("</ul>\n");
     }

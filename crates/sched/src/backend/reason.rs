@@ -169,7 +169,7 @@ impl Reason {
             Reason::RegisterDelta => "it changes the number of live registers for the better",
             Reason::WeightedRegisters => "registers weigh in its favour",
             Reason::WeightedParallelism => "parallelism weighs in its favour",
-            Reason::WeightedForward => "the forward pass speaks for it",
+            Reason::WeightedForward => "the forward pass issued it later",
             Reason::Position => "it comes first in the source",
             Reason::Priority => "its priority is higher",
             Reason::ResultLatency => "its result takes longer",

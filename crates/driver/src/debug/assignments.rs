@@ -1,0 +1,132 @@
+//! Gives every assignment of a PTX register a machine instruction, for debuggers.
+//!
+//! Selection ends an assignment with a `COPY` into the value of the PTX register; SSA construction deletes the copy. If the same PTX
+//! statement computes the copied value, that computation marks the assignment. Otherwise (`mov.u32 %r1, %r5`, a parameter that arrives in a
+//! register, the result of a call) no instruction would be left: a debugger could not stop at the statement, and nothing would tell from
+//! which address on the PTX register has its new value. [`run`] inserts moves there. ptxas does the same.
+
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Signs, Symbol, Value};
+use oriole_isa::Symbols;
+use oriole_ptx::ast::RegisterId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
+const LUT_AND: i64 = 0x80;
+
+/// Inserts a move for each assignment that no instruction marks. `registers` maps each PTX register to its value in the IR. The function is
+/// not in SSA form yet.
+pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
+    let variables: FxHashSet<Value> = registers.values().copied().collect();
+    let computed = computed_values(function);
+    for block in function.layout.clone() {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
+        for inst in insts {
+            if let Some((variable, source)) = assignment(function, inst, &variables)
+                && !is_marked(function, &computed, block, inst, &source)
+            {
+                insert_moves(function, inst, variable, source, &mut extended);
+            }
+            extended.push(inst);
+        }
+        function.blocks[block].insts = extended;
+    }
+}
+
+/// The block and instruction that compute a value; `None` for values with several definitions.
+type Computed = FxHashMap<Value, Option<(Block, Inst)>>;
+
+fn computed_values(function: &Function) -> Computed {
+    let mut computed = Computed::default();
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            for part in function.results(inst).iter().filter_map(Operand::part) {
+                computed.entry(part.value).and_modify(|site| *site = None).or_insert(Some((block, inst)));
+            }
+        }
+    }
+    computed
+}
+
+/// Returns the variable and the source of an unguarded copy into one of `variables`; `None` for other instructions.
+fn assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value>) -> Option<(Value, Operand)> {
+    let data = &function.insts[inst];
+    let ([result], [source]) = (function.results(inst), function.sources(inst)) else { return None };
+    let variable = result.value().filter(|value| variables.contains(value))?;
+    (data.is(Pseudo::Copy) && data.guard.is_none()).then_some((variable, *source))
+}
+
+/// Returns whether machine instructions of the statement and block of the copy `inst` compute its source.
+fn is_marked(function: &Function, computed: &Computed, block: Block, inst: Inst, source: &Operand) -> bool {
+    let is_here = |value: Value| match computed.get(&value) {
+        Some(&Some((from, by))) => {
+            let is_same = from == block && function.insts[by].location.statement == function.insts[inst].location.statement;
+            Some(by).filter(|&by| is_same && function.insts[by].guard.is_none())
+        }
+        _ => None,
+    };
+    let Some(by) = source.value().and_then(is_here) else { return false };
+    match function.insts[by].op {
+        Op::Machine(_) => true,
+        // The sources of a pack are computed before it, so one step is enough for what selection produces.
+        Op::Pseudo(Pseudo::Pack) => function.sources(by).iter().all(|part| {
+            let word = part.value().and_then(is_here);
+            word.is_some_and(|word| function.insts[word].op.machine().is_some())
+        }),
+        Op::Pseudo(_) => false,
+    }
+}
+
+/// Appends moves of the words of `source` to `extended`, and lets the copy `copy` into `variable` read their results. Does nothing if no
+/// move can read the source.
+fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Operand, extended: &mut Vec<Inst>) {
+    let class = function.values[variable];
+    let is_plain = source.suffixes.iter().all(|&suffix| suffix == Symbol::NAME_);
+    let words: Option<Vec<Operand>> = match source.kind {
+        _ if !is_plain => None,
+        OperandKind::Value(part) if part.count == class.width && function.values[part.value].file == class.file => {
+            let signs = source.signs;
+            let word = |number| Operand::from(Part { value: part.value, first: part.first + number, count: 1 }).with_signs(signs);
+            Some((0..class.width).map(word).collect())
+        }
+        OperandKind::Integer(_) | OperandKind::Zero(_) if class.width == 1 => Some(vec![source]),
+        _ => None,
+    };
+    let can_move = match class.file {
+        RegFile::General => source.signs == Signs::NONE,
+        RegFile::Predicate => matches!(source.kind, OperandKind::Value(_) | OperandKind::Zero(_)),
+        _ => false,
+    };
+    let Some(words) = words.filter(|_| can_move) else { return };
+    let location = function.insts[copy].location;
+    let mut moved: Vec<Operand> = Vec::with_capacity(words.len());
+    for word in words {
+        let result = function.new_value(oriole_ir::Class { width: 1, align: 1, ..class });
+        let whole = Operand::from(function.whole(result));
+        let inst = if class.file == RegFile::Predicate {
+            let modifiers: Symbols = Symbol::find(".LUT").into_iter().collect();
+            let operands = [whole, Operand::PT, word, Operand::PT, Operand::PT, LUT_AND.into(), (LUT_AND >> 4).into()];
+            function.new_inst(Op::Machine(Opcode::PLOP3), modifiers, None, &operands, 2)
+        } else {
+            function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), None, &[whole, word], 1)
+        };
+        function.insts[inst].location = location;
+        extended.push(inst);
+        moved.push(whole);
+    }
+    let source = match moved[..] {
+        [only] => only,
+        _ => {
+            let whole = Operand::from({
+                let packed = function.new_value(class);
+                function.whole(packed)
+            });
+            moved.insert(0, whole);
+            let pack = function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &moved, 1);
+            function.insts[pack].location = location;
+            extended.push(pack);
+            whole
+        }
+    };
+    function.sources_mut(copy)[0] = source;
+}

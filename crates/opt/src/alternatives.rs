@@ -1,0 +1,56 @@
+//! Forms of an instruction that a pass considered and rejected, and why.
+//!
+//! Recorded for `oriole explain` on request only; otherwise [`Alternatives::reject`] does nothing and formats nothing.
+
+use oriole_ir::{Function, Inst};
+
+/// A form that an instruction could have had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alternative {
+    /// Name of the pass in the pass table.
+    pub pass: &'static str,
+    /// The instruction.
+    pub inst: Inst,
+    /// The rejected form, such as `FFMA`.
+    pub form: String,
+    /// Why it was rejected; completes the sentence "not FFMA, because ...".
+    pub reason: String,
+}
+
+/// The rejected forms of the instructions of one function; none are recorded unless requested.
+#[derive(Clone, Default, Debug)]
+pub struct Alternatives {
+    /// `None` if alternatives were not requested.
+    list: Option<Vec<Alternative>>,
+}
+
+impl Alternatives {
+    /// Returns an empty list that records alternatives.
+    pub fn recording() -> Alternatives {
+        Alternatives { list: Some(Vec::new()) }
+    }
+
+    /// Returns whether alternatives were requested.
+    pub fn is_recording(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Records that a pass rejected a form of an instruction. `describe` returns the form and the reason.
+    pub fn reject(&mut self, pass: &'static str, inst: Inst, describe: impl FnOnce() -> (String, String)) {
+        if let Some(list) = &mut self.list {
+            let (form, reason) = describe();
+            list.push(Alternative { pass, inst, form, reason });
+        }
+    }
+
+    /// Returns the rejected forms in the order in which they were rejected.
+    pub fn list(&self) -> &[Alternative] {
+        self.list.as_deref().unwrap_or_default()
+    }
+}
+
+/// Returns the mnemonic of an instruction with its modifiers.
+pub(crate) fn mnemonic(function: &Function, inst: Inst) -> String {
+    let data = &function.insts[inst];
+    data.modifiers.iter().fold(data.op.mnemonic().to_owned(), |text, modifier| text + modifier.spelling())
+}
