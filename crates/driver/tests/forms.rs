@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use oriole_driver::{CompileError, Compiled, Fault, Hooks, Options, Parallelism, compile};
 use oriole_isa::Target;
@@ -174,11 +174,26 @@ impl Selection {
     }
 }
 
+/// Runs a command. If the system has no room for another process, waits and tries again.
+fn output_of(command: &mut std::process::Command) -> std::process::Output {
+    let mut tries = 0;
+    loop {
+        match command.output() {
+            Ok(output) => return output,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && tries < 600 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            Err(error) => panic!("{command:?}: {error}"),
+        }
+    }
+}
+
 /// Returns what nvdisasm complains about in a file; nothing if it reads the file without complaint.
 fn complaint_of_nvdisasm(nvdisasm: &Path, cubin: &[u8]) -> Option<String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(cubin).unwrap();
-    let output = std::process::Command::new(nvdisasm).arg("-c").arg(file.path()).output().unwrap();
+    let output = output_of(std::process::Command::new(nvdisasm).arg("-c").arg(file.path()));
     let complaints = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     match output.status.success() {
         true if complaints.is_empty() => None,
