@@ -163,7 +163,9 @@ impl Selection {
         let mut groups: Vec<Vec<Case>> = forms.chunks(FORMS_PER_FILE).map(|forms| valid_cases(forms, newest)).collect();
         let valid: BTreeSet<&str> = groups.iter().flatten().map(|case| case.text.as_str()).collect();
         let mut left: BTreeMap<PtxVersion, Vec<Case>> = BTreeMap::new();
-        for form in forms.iter().filter(|form| !valid.contains(form.text.as_str())) {
+        // A version before the target exists cannot name it.
+        let is_left = |form: &&Case| form.platform.version >= target.introduced() && !valid.contains(form.text.as_str());
+        for form in forms.iter().filter(is_left) {
             left.entry(form.platform.version).or_default().push(form.clone());
         }
         for (version, forms) in left {

@@ -105,8 +105,8 @@ impl DeviceImage {
     /// Returns the texel at coordinates of the first `count` dimensions; `None` beyond a border.
     pub(crate) fn at(&self, coordinates: [f32; 3], count: usize) -> Option<[u32; 3]> {
         let mut texel = [0; 3];
-        for axis in 0..count {
-            texel[axis] = self.axis(coordinates[axis], self.image.size[axis])?;
+        for ((texel, &coordinate), &size) in texel.iter_mut().zip(&coordinates[..count]).zip(&self.image.size) {
+            *texel = self.axis(coordinate, size)?;
         }
         Some(texel)
     }
@@ -131,9 +131,9 @@ impl DeviceImage {
     /// Returns the texel at integer coordinates. An error outside of the texture, which the manual does not define.
     pub(crate) fn at_integers(&self, coordinates: [i32; 3], count: usize) -> Result<[u32; 3], String> {
         let mut texel = [0; 3];
-        for axis in 0..count {
-            let found = u32::try_from(coordinates[axis]).ok().filter(|&place| place < self.image.size[axis]);
-            texel[axis] = found.ok_or_else(|| format!("the texel {coordinates:?} is outside of the texture"))?;
+        for ((texel, &coordinate), &size) in texel.iter_mut().zip(&coordinates[..count]).zip(&self.image.size) {
+            let found = u32::try_from(coordinate).ok().filter(|&place| place < size);
+            *texel = found.ok_or_else(|| format!("the texel {coordinates:?} is outside of the texture"))?;
         }
         Ok(texel)
     }

@@ -87,7 +87,7 @@ impl Load {
         let value = result.value()?;
         let width = function.values[value].width;
         let modifier = width_modifier(width)?;
-        let is_plain = result.part() == Some(function.whole(value)) && data.modifiers.iter().any(|one| *one == modifier);
+        let is_plain = result.part() == Some(function.whole(value)) && data.modifiers.contains(&modifier);
         let is_tied = function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_)));
         (is_plain && !is_tied && access.bytes == 4 * width).then_some(Load { inst, value, width, read: 0, is_fixed: false })
     }

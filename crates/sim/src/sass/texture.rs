@@ -125,8 +125,8 @@ fn fetch(site: &Site<'_>) -> Built {
             let fault = |what: String| Fault::of(lane, what);
             let image = world.memory.image(handle.read(warp, lane)).map_err(fault)?;
             let mut places = [0; 3];
-            for axis in 0..dimensions {
-                places[axis] = warp.row(coordinates.plus(axis as u16))[lane];
+            for (axis, place) in (0..).zip(&mut places[..dimensions]) {
+                *place = warp.row(coordinates.plus(axis))[lane];
             }
             // All textures have one level.
             if level.is_some_and(|level| f32::from_bits(warp.row(level)[lane]) > 0.0) {
@@ -203,8 +203,8 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
             let fault = |what: String| Fault::of(lane, what);
             let image = world.memory.image(handle.read(warp, lane)).map_err(fault)?;
             let mut place = [0; 3];
-            for axis in 0..dimensions {
-                place[axis] = warp.row(coordinates.plus(axis as u16))[lane] as i32;
+            for (axis, place) in (0..).zip(&mut place[..dimensions]) {
+                *place = warp.row(coordinates.plus(axis))[lane] as i32;
             }
             let count = width.bytes() as usize;
             if is_load {
