@@ -315,6 +315,11 @@ fn check_forms(selection: &Selection) -> BTreeMap<&'static str, Recorded> {
                 failures.entry(format!("{target} {kind}: {opcode}")).or_default().push(text);
             }
         }
+        if selection.is_thorough {
+            let of_target = format!("{target} ");
+            let lines = failures.iter().filter(|(key, _)| key.starts_with(&of_target));
+            lines.for_each(|(key, texts)| report_progress(&format!("  {key}: {} forms, such as {}", texts.len(), texts[0])));
+        }
     }
     let mut report = String::new();
     for (key, texts) in &failures {
