@@ -3,7 +3,7 @@
 use oriole_cubin::build::{self, Extern, ExternKind, Image, ImageKind, ImageParameter, ImageWord};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
-use oriole_isel::Layout;
+use oriole_isel::{ImageWord as SelectedWord, Layout};
 use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId};
 use rustc_hash::FxHashSet;
 
@@ -21,9 +21,9 @@ pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
     for job in program.jobs.iter().rev().filter(|job| job.is_kernel()) {
-        for (_, word) in job.variables.images.placed() {
+        for (number, _, word) in words_of(job) {
             for id in word.image.into_iter().chain(word.sampler) {
-                add_image(file, job.module, &program.layouts[job.module_number], id, &mut known);
+                add_image(file, program.modules[number], &program.layouts[number], id, &mut known);
             }
         }
     }
@@ -38,6 +38,16 @@ pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
             }
         }
     }
+}
+
+/// Returns the words for references in a kernel's constant bank 0, by offset: number of the module, offset and word. They include those of
+/// device functions of all modules.
+fn words_of(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
+    let images = &job.variables.images;
+    let own = images.placed().map(|(offset, word)| (job.module_number, offset, word));
+    let mut words: Vec<(usize, u32, SelectedWord)> = own.chain(images.foreign.iter().copied()).collect();
+    words.sort_by_key(|&(_, offset, _)| offset);
+    words
 }
 
 /// Adds a texture, sampler or surface reference at module scope, unless its name is in `known`.
@@ -81,13 +91,18 @@ fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
 }
 
 /// Returns the words of a kernel's constant bank 0 that the driver fills with handles of textures, samplers and surfaces.
-pub fn driver_filled_words(job: &Job<'_>, layout: &Layout) -> Vec<ImageWord> {
-    let part = |id: VariableId| {
-        let kind = image_kind(job.module.variables[id].ty)?;
-        Some((kind, layout.name(id)?.to_owned()))
+pub fn driver_filled_words(job: &Job<'_>, program: &Program<'_>) -> Vec<ImageWord> {
+    let part = |number: usize, id: VariableId| {
+        let kind = image_kind(program.modules[number].variables[id].ty)?;
+        Some((kind, program.layouts[number].name(id)?.to_owned()))
     };
-    let words = job.variables.images.placed();
-    words.map(|(offset, word)| ImageWord { offset, parts: word.image.into_iter().chain(word.sampler).filter_map(part).collect() }).collect()
+    let parts = |number, word: SelectedWord| word.image.into_iter().chain(word.sampler).filter_map(|id| part(number, id)).collect();
+    words_of(job).into_iter().map(|(number, offset, word)| ImageWord { offset, parts: parts(number, word) }).collect()
+}
+
+/// Returns the offset of the first byte after the words for references in a kernel's constant bank 0; 0 without words.
+pub fn end_of_words(job: &Job<'_>) -> u32 {
+    words_of(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
 }
 
 /// Returns the kernel parameters that are texture, sampler or surface references.
@@ -109,14 +124,11 @@ pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
 }
 
 /// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces.
-pub fn bank_attributes(job: &Job<'_>) -> Vec<Attribute> {
-    let kinds: Vec<ImageKind> = job
-        .variables
-        .images
-        .words
-        .iter()
-        .flat_map(|word| word.image.into_iter().chain(word.sampler))
-        .filter_map(|id| image_kind(job.module.variables[id].ty))
+pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>) -> Vec<Attribute> {
+    let kinds: Vec<ImageKind> = words_of(job)
+        .into_iter()
+        .flat_map(|(number, _, word)| word.image.into_iter().chain(word.sampler).map(move |id| (number, id)))
+        .filter_map(|(number, id)| image_kind(program.modules[number].variables[id].ty))
         .collect();
     let mut attributes = Vec::new();
     if kinds.iter().any(|&kind| kind != ImageKind::Surface) {

@@ -57,7 +57,7 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the part reserved by the system, and the parameters.
 fn constant_bytes(job: &Job<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
-    job.variables.images.placed().map(|(offset, _)| offset + size_of::<u32>() as u32).fold(end, u32::max)
+    end.max(images::end_of_words(job))
 }
 
 /// Returns the resource usage of a function. `settled` is the function in the cubin, where resources of its callees are included; `None` if
@@ -113,7 +113,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     let mut functions: Vec<build::Function> = Vec::new();
     for (job, function) in jobs.iter().zip(finished).rev() {
         let index = &indices[job.module_number];
-        let built = to_build_function(job, function, index, &layouts[job.module_number], &traits, options);
+        let built = to_build_function(job, function, program, &traits, options);
         if options.relocatable {
             functions.extend(index.aliases(job.function().name).map(|alias| copy_named(&built, alias.to_owned())));
         }
@@ -224,15 +224,9 @@ fn padded_sizes(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }
 
-/// Returns a compiled function in the form that the cubin builder takes.
-fn to_build_function(
-    job: &Job<'_>,
-    function: &Finished,
-    index: &FunctionIndex<'_>,
-    layout: &Layout,
-    traits: &FileTraits,
-    options: &Options,
-) -> build::Function {
+/// Converts a compiled function to the form that the cubin builder takes.
+fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, traits: &FileTraits, options: &Options) -> build::Function {
+    let (index, layout) = (&program.indices[job.module_number], &program.layouts[job.module_number]);
     let bounds = &job.bounds;
     let code_size = function.code.bytes.len() as u64;
     let mut extra = Vec::new();
@@ -264,7 +258,7 @@ fn to_build_function(
         extra.extend(images::linked_bank_attributes(function));
     }
     if job.is_kernel() {
-        extra.extend(images::bank_attributes(job));
+        extra.extend(images::bank_attributes(job, program));
         extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
     }
     build::Function {
@@ -278,7 +272,7 @@ fn to_build_function(
         } else {
             function_attributes(traits, extra)
         },
-        image_words: if job.is_kernel() { images::driver_filled_words(job, layout) } else { Vec::new() },
+        image_words: if job.is_kernel() { images::driver_filled_words(job, program) } else { Vec::new() },
         image_parameters: images::reference_parameters(job),
         parameter_bytes: job.variables.parameter_bytes as u16,
         has_large_parameters: job.variables.has_large_parameters,

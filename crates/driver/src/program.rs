@@ -213,12 +213,9 @@ fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layou
     let mut layouts: Vec<Layout> = Vec::new();
     for (number, module) in modules.iter().enumerate() {
         let layout = Layout::after(layouts.last(), module, linking).map_err(|error| unsupported(number, error.feature))?;
-        if layout.has_image_functions() && modules.len() > 1 {
-            let feature = "texture, sampler and surface references in device functions of a program with several inputs";
-            return Err(unsupported(number, feature.into()));
-        }
         layouts.push(layout);
     }
+    Layout::place_common_images(&mut layouts, modules, options.target);
     let bank_bytes = layouts.last().map_or(0, |layout| layout.constants_end);
     layouts.iter_mut().for_each(|layout| layout.bank_bytes = bank_bytes);
     Ok(layouts)

@@ -2,16 +2,21 @@
 //!
 //! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. A refusal is a failure, and so is an
 //! internal error. The rows are sampled; `ORIOLE_ALL_FORMS=1 cargo test -p oriole-driver --test forms every_legal_form -- --nocapture`
-//! compiles all forms for all targets.
+//! compiles all forms for all targets and lets nvdisasm read them. It prints a line for each target. The test executable needs no other file
+//! than nvdisasm, in the folder that `ORIOLE_ORACLES` names, so it can be copied to a machine with more processors.
 //!
 //! `forms.txt` is a baseline of the generated code: for each opcode the number of forms, the number of instructions and a digest of the
 //! cubins. It is no statement of correctness: a line that changes must be reviewed and explained by the change that causes it.
 //! `ORIOLE_BLESS=1` rewrites the table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use oriole_driver::{CompileError, Compiled, Fault, Options, compile};
+use oriole_driver::{CompileError, Compiled, Fault, Hooks, Options, Parallelism, compile};
 use oriole_isa::Target;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::ROWS;
@@ -28,6 +33,9 @@ const TEXTURES_PER_ROW: usize = 8;
 
 /// The number of forms of a row from which on the table itself samples them.
 const ALL_PER_ROW: usize = 4096;
+
+/// Maximum number of forms in one file if all forms are compiled.
+const FORMS_PER_FILE: usize = 512;
 
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 12;
@@ -80,6 +88,12 @@ impl Recorded {
         self.digests.extend(digest(&compiled.cubin).to_le_bytes());
     }
 
+    fn append(&mut self, other: Recorded) {
+        self.forms += other.forms;
+        self.instructions += other.instructions;
+        self.digests.extend(other.digests);
+    }
+
     fn line(&self, name: &str) -> String {
         format!("{name}: forms {}, instructions {}, file {:016x}\n", self.forms, self.instructions, digest(&self.digests))
     }
@@ -112,7 +126,9 @@ fn compare(recorded: &BTreeMap<&str, Recorded>) {
 fn compile_cases(cases: &[Case], target: Target) -> Result<Compiled, Vec<CompileError>> {
     let (text, _) = module_text(cases);
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-    compile(&[&checked.module], &Options { level: 0, verify: true, ..Options::new(target) })
+    // Rows are compiled in parallel, so each compilation stays on its thread.
+    let hooks = Hooks { parallelism: Parallelism::Sequential, ..Hooks::default() };
+    compile(&[&checked.module], &Options { level: 0, verify: true, hooks, ..Options::new(target) })
 }
 
 /// The forms to compile.
@@ -139,28 +155,140 @@ impl Selection {
         let limit = if ROWS[row].family == "texture" { self.textures_per_row } else { self.forms_per_row };
         let guarded = |case: Case| Case { text: format!("{}{}", self.guard, case.text), ..case };
         let forms: Vec<Case> = legal_forms(row, limit).into_iter().flat_map(with_handles).map(guarded).collect();
-        let newest = valid_cases(&forms, Platform { version: PtxVersion::NEWEST, target });
-        let mut groups = vec![newest];
-        if self.is_thorough {
-            let mut left: BTreeMap<PtxVersion, Vec<Case>> = BTreeMap::new();
-            for form in forms.into_iter().filter(|form| !groups[0].iter().any(|case| case.text == form.text)) {
-                left.entry(form.platform.version).or_default().push(form);
-            }
-            groups.extend(left.into_iter().map(|(version, forms)| valid_cases(&forms, Platform { version, target })));
+        let newest = Platform { version: PtxVersion::NEWEST, target };
+        if !self.is_thorough {
+            let valid = valid_cases(&forms, newest);
+            return if valid.is_empty() { Vec::new() } else { vec![valid] };
+        }
+        let mut groups: Vec<Vec<Case>> = forms.chunks(FORMS_PER_FILE).map(|forms| valid_cases(forms, newest)).collect();
+        let valid: BTreeSet<&str> = groups.iter().flatten().map(|case| case.text.as_str()).collect();
+        let mut left: BTreeMap<PtxVersion, Vec<Case>> = BTreeMap::new();
+        // A version before the target exists cannot name it.
+        let is_left = |form: &&Case| form.platform.version >= target.introduced() && !valid.contains(form.text.as_str());
+        for form in forms.iter().filter(is_left) {
+            left.entry(form.platform.version).or_default().push(form.clone());
+        }
+        for (version, forms) in left {
+            groups.extend(forms.chunks(FORMS_PER_FILE).map(|forms| valid_cases(forms, Platform { version, target })));
         }
         groups.retain(|group| !group.is_empty());
         groups
     }
 }
 
-/// Panics if nvdisasm does not read a file, or complains about it.
-fn read_with_nvdisasm(nvdisasm: &Path, cubin: &[u8], what: &str) {
-    let file = std::env::temp_dir().join(format!("oriole-forms-{}.cubin", std::process::id()));
-    std::fs::write(&file, cubin).unwrap();
-    let output = std::process::Command::new(nvdisasm).arg("-c").arg(&file).output().unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && complaints.trim().is_empty(), "{what}: {complaints}");
-    std::fs::remove_file(&file).unwrap();
+/// Runs a command. If the system has no room for another process, waits and tries again.
+fn output_of(command: &mut std::process::Command) -> std::process::Output {
+    let mut tries = 0;
+    loop {
+        match command.output() {
+            Ok(output) => return output,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && tries < 600 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            Err(error) => panic!("{command:?}: {error}"),
+        }
+    }
+}
+
+/// Returns what nvdisasm complains about in a file; nothing if it reads the file without complaint.
+fn complaint_of_nvdisasm(nvdisasm: &Path, cubin: &[u8]) -> Option<String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(cubin).unwrap();
+    let output = output_of(std::process::Command::new(nvdisasm).arg("-c").arg(file.path()));
+    let complaints = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    match output.status.success() {
+        true if complaints.is_empty() => None,
+        true => Some(complaints),
+        false => Some(format!("{}: {complaints}", output.status)),
+    }
+}
+
+/// What compiling the forms of one row for one target gave.
+#[derive(Default)]
+struct RowResult {
+    /// What to record in a baseline, in order.
+    recorded: Vec<Recorded>,
+    /// Number of forms that compile.
+    compiled: usize,
+    /// Kinds of failures with the forms, and the messages.
+    failures: Vec<(&'static str, String)>,
+}
+
+impl RowResult {
+    fn record(&mut self, compiled: &Compiled) {
+        let mut recorded = Recorded::default();
+        recorded.add(compiled);
+        self.recorded.push(recorded);
+    }
+
+    /// Compiles a group of forms, and lets nvdisasm read the file.
+    fn add(&mut self, cases: &[Case], target: Target, nvdisasm: Option<&Path>) {
+        let result = compile_cases(cases, target);
+        if let (Ok(compiled), Some(nvdisasm)) = (&result, nvdisasm)
+            && let Some(complaint) = complaint_of_nvdisasm(nvdisasm, &compiled.cubin)
+        {
+            self.failures.push(("not accepted by nvdisasm", format!("{} and others  -- {complaint}", cases[0].text)));
+        }
+        let errors = match result {
+            Ok(compiled) => {
+                self.record(&compiled);
+                Vec::new()
+            }
+            Err(errors) => errors,
+        };
+        let failed: BTreeSet<&str> = errors.iter().filter_map(|error| error.function.as_deref()).collect();
+        self.compiled += cases.len() - failed.len();
+        if !failed.is_empty() && failed.len() < cases.len() {
+            let numbered = cases.iter().enumerate().filter(|(number, _)| !failed.contains(format!("k{number}").as_str()));
+            let kept: Vec<Case> = numbered.map(|(_, case)| case.clone()).collect();
+            if let Ok(compiled) = compile_cases(&kept, target) {
+                self.record(&compiled);
+            }
+        }
+        for error in &errors {
+            let number: usize = error.function.as_deref().unwrap_or_default().trim_start_matches('k').parse().unwrap_or(0);
+            let kind = match &error.fault {
+                Fault::Unsupported(_) => "refused",
+                Fault::Unresolved(_) => "unresolved",
+                Fault::Limit(_) | Fault::TooMuch(_) => "limit",
+                Fault::Cancelled => "cancelled",
+                Fault::Internal(_) => "internal",
+            };
+            self.failures.push((kind, format!("{}  -- {error}", cases[number].text)));
+        }
+    }
+}
+
+/// Prints a line about the progress at once; the test harness would keep the output of `println!` until the end.
+fn report_progress(line: &str) {
+    // An error here cannot be reported anywhere.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Compiles the forms of all rows for a target on all processors. Returns the results of the rows in their order.
+fn compile_rows(selection: &Selection, target: Target, nvdisasm: Option<&Path>) -> Vec<RowResult> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<BTreeMap<usize, RowResult>> = Mutex::default();
+    let work = || {
+        loop {
+            let row = next.fetch_add(1, Ordering::Relaxed);
+            if row >= ROWS.len() {
+                return;
+            }
+            let mut result = RowResult::default();
+            for cases in selection.groups(row, target) {
+                result.add(&cases, target, nvdisasm);
+            }
+            results.lock().unwrap().insert(row, result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    results.into_inner().unwrap().into_values().collect()
 }
 
 /// Compiles forms, and panics with a list of those that fail. Returns what a baseline records.
@@ -170,42 +298,27 @@ fn check_forms(selection: &Selection) -> BTreeMap<&'static str, Recorded> {
     let mut recorded: BTreeMap<&str, Recorded> = BTreeMap::new();
     let nvdisasm = if selection.is_thorough { oriole_oracles::tool("nvdisasm") } else { None };
     for &target in &selection.targets {
-        let name = target.to_string();
-        let groups = (0..ROWS.len()).flat_map(|row| selection.groups(row, target).into_iter().map(move |cases| (row, cases)));
-        for (row, cases) in groups {
-            let result = compile_cases(&cases, target);
-            if let (Ok(compiled), Some(nvdisasm)) = (&result, &nvdisasm) {
-                read_with_nvdisasm(nvdisasm, &compiled.cubin, &format!("{name}, {} and others", cases[0].text));
+        let start = Instant::now();
+        let results = compile_rows(selection, target, nvdisasm.as_deref());
+        let of_target: usize = results.iter().map(|result| result.compiled).sum();
+        let failed: usize = results.iter().map(|result| result.failures.len()).sum();
+        compiled += of_target;
+        if selection.is_thorough {
+            let seconds = start.elapsed().as_secs();
+            report_progress(&format!("{target}: {of_target} forms compiled, {failed} failures, {seconds} s"));
+        }
+        for (row, result) in results.into_iter().enumerate() {
+            let opcode = ROWS[row].opcode.spelling();
+            let baseline = recorded.entry(opcode).or_default();
+            result.recorded.into_iter().for_each(|part| baseline.append(part));
+            for (kind, text) in result.failures {
+                failures.entry(format!("{target} {kind}: {opcode}")).or_default().push(text);
             }
-            let baseline = recorded.entry(ROWS[row].opcode.spelling()).or_default();
-            let errors = match result {
-                Ok(compiled) => {
-                    baseline.add(&compiled);
-                    Vec::new()
-                }
-                Err(errors) => errors,
-            };
-            let failed: BTreeSet<&str> = errors.iter().filter_map(|error| error.function.as_deref()).collect();
-            compiled += cases.len() - failed.len();
-            if !failed.is_empty() && failed.len() < cases.len() {
-                let numbered = cases.iter().enumerate().filter(|(number, _)| !failed.contains(format!("k{number}").as_str()));
-                let kept: Vec<Case> = numbered.map(|(_, case)| case.clone()).collect();
-                if let Ok(compiled) = compile_cases(&kept, target) {
-                    baseline.add(&compiled);
-                }
-            }
-            for error in errors {
-                let number: usize = error.function.as_deref().unwrap_or_default().trim_start_matches('k').parse().unwrap_or(0);
-                let kind = match &error.fault {
-                    Fault::Unsupported(_) => "refused",
-                    Fault::Unresolved(_) => "unresolved",
-                    Fault::Limit(_) | Fault::TooMuch(_) => "limit",
-                    Fault::Cancelled => "cancelled",
-                    Fault::Internal(_) => "internal",
-                };
-                let key = format!("{name} {kind}: {}", ROWS[row].opcode.spelling());
-                failures.entry(key).or_default().push(format!("{}  -- {error}", cases[number].text));
-            }
+        }
+        if selection.is_thorough {
+            let of_target = format!("{target} ");
+            let lines = failures.iter().filter(|(key, _)| key.starts_with(&of_target));
+            lines.for_each(|(key, texts)| report_progress(&format!("  {key}: {} forms, such as {}", texts.len(), texts[0])));
         }
     }
     let mut report = String::new();

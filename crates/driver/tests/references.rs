@@ -158,6 +158,93 @@ fn the_file_has_what_ptxas_writes() {
     assert!(missing.is_empty(), "{missing:?} are not in {facts:#?}");
 }
 
+/// Kernels of two modules and a device function of the second, all with references.
+const CALLER: &str = "
+.version 8.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 r) look (.param .b32 x);
+.global .texref ta;
+.visible .entry k(.param .u64 out)
+{
+    .reg .b64 %rd<2>; .reg .f32 %f<10>; .reg .b32 %r<2>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    cvt.rn.f32.u32 %f1, %r1;
+    { .param .b32 p; .param .b32 q; st.param.f32 [p], %f1; call (q), look, (p); ld.param.f32 %f2, [q]; }
+    tex.2d.v4.f32.f32 {%f6, %f7, %f8, %f9}, [ta, {%f1, %f1}];
+    add.f32 %f6, %f6, %f2;
+    st.global.v4.f32 [%rd1], {%f6, %f7, %f8, %f9};
+    ret;
+}
+";
+const CALLEE: &str = "
+.version 8.0
+.target sm_75
+.address_size 64
+.global .texref tb;
+.global .surfref sb;
+.visible .func (.param .b32 r) look (.param .b32 x)
+{
+    .reg .f32 %f<10>; .reg .b32 %r<4>;
+    ld.param.f32 %f1, [x];
+    tex.2d.v4.f32.f32 {%f6, %f7, %f8, %f9}, [tb, {%f1, %f1}];
+    mov.u32 %r1, %tid.x;
+    suld.b.1d.b32.trap {%r2}, [sb, {%r1}];
+    cvt.rn.f32.u32 %f2, %r2;
+    add.f32 %f6, %f6, %f2;
+    st.param.f32 [r], %f6;
+    ret;
+}
+.visible .entry k2(.param .u64 out, .param .u64 more)
+{
+    .reg .b64 %rd<2>; .reg .f32 %f<10>;
+    ld.param.u64 %rd1, [out];
+    mov.f32 %f1, 0f00000000;
+    tex.2d.v4.f32.f32 {%f6, %f7, %f8, %f9}, [tb, {%f1, %f1}];
+    st.global.v4.f32 [%rd1], {%f6, %f7, %f8, %f9};
+    ret;
+}
+";
+
+fn checked(text: &str) -> oriole_ptx::Checked {
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "{:?}", checked.diagnostics.first());
+    checked
+}
+
+/// The words of the device function follow the 16 bytes of parameters of `k2`, the kernel with the most, and have the same offsets in the
+/// kernel of the other module. The word of `k` follows them.
+#[test]
+fn device_functions_of_several_modules_share_words() {
+    let modules = [checked(CALLER), checked(CALLEE)];
+    for (target, start) in [("sm_75", 0x170), ("sm_90a", 0x220), ("sm_100a", 0x390)] {
+        let modules: Vec<_> = modules.iter().map(|checked| &checked.module).collect();
+        let cubin = compile(&modules, &Options::new(Target::parse(target).unwrap())).expect("the program compiles").cubin;
+        let facts = facts(&cubin);
+        for (offset, kind, name) in [(start, "TEX", "tb"), (start + 4, "SURF", "sb"), (start + 8, "TEX", "ta")] {
+            let fact = format!("{offset:#x} R_CUDA_{kind}_HEADER_INDEX {name}");
+            assert!(facts.contains(&fact), "{target}: {fact} is not in {facts:#?}");
+        }
+    }
+}
+
+/// The linker places the words of a relocatable file, also those of samplers.
+#[test]
+fn relocatable_files_refer_to_samplers() {
+    for target in TARGETS {
+        let options = Options { relocatable: true, ..Options::new(Target::parse(target).unwrap()) };
+        let cubin = compile(&[&checked(INDEPENDENT).module], &options).expect("the module compiles").cubin;
+        let facts = facts(&cubin);
+        for name in ["s0", "s1", "ta", "tb"] {
+            assert!(
+                facts.iter().any(|fact| fact.starts_with("code ") && fact.ends_with(&format!(" {name}"))),
+                "{target}, {name}: {facts:#?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn files_agree_with_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };

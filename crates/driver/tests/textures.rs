@@ -4,7 +4,7 @@
 use oriole_cubin::Cubin;
 use oriole_cubin::section::Content;
 use oriole_driver::{Options, compile};
-use oriole_isa::{Instruction, Opcode, Target, decode};
+use oriole_isa::{Instruction, Opcode, Target, Value, decode};
 
 /// Returns a module with one fetch; `%t` is a texture, `%s` a sampler.
 fn module(options: &str, fetch: &str) -> String {
@@ -117,5 +117,22 @@ fn relocatable_files_leave_the_words_of_references_to_the_linker() {
         let code = code(&cubin, target);
         let fetch = code.iter().find(|one| one.opcode == Opcode::TEX).unwrap();
         assert_eq!(fetch.operands.last().map(|operand| format!("{:?}", operand.value)), Some("Integer(4)".into()), "{target}");
+    }
+}
+
+/// A thread that fetches for others keeps its registers in the 80 bytes below its stack pointer, also while it is elsewhere in the program.
+/// Memory of `alloca` must therefore start below them.
+#[test]
+fn dynamic_memory_leaves_room_for_the_registers_of_quads() {
+    let fetch = format!(
+        "cvt.u64.u32 %s, %r0; alloca.u64 %s, %s; st.local.u32 [%s], %r0;\ntex.grad.3d.v4.f32.f32 {RESULT}, [%t, {PLACE}], {SIDES};"
+    );
+    for target in ["sm_75", "sm_89"] {
+        let instructions = code(&compiled(&module("", &fetch), target, false, 0), target);
+        assert!(instructions.iter().any(|one| has(one, Opcode::TEX, ".NDV")), "{target}: {instructions:#?}");
+        // R1 - 0x50 - size, in one instruction or in two.
+        let is_number = |value: &Value| matches!(value, Value::Integer(number) if *number as u32 == 0x50_u32.wrapping_neg());
+        let lowers = |one: &&Instruction| one.opcode == Opcode::IADD3 && one.operands.iter().any(|operand| is_number(&operand.value));
+        assert_eq!(instructions.iter().filter(lowers).count(), 1, "{target}: {instructions:#?}");
     }
 }

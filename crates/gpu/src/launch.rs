@@ -86,6 +86,10 @@ pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches:
             }
             Value::Scalar { element, bits } => arguments.push(bits.to_le_bytes()[..element.bytes()].to_vec()),
             Value::Bytes(bytes) => arguments.push(bytes.clone()),
+            Value::Image(_) => {
+                let message = format!("{}: this program creates no textures and surfaces", parameter.name);
+                return Err(Error { message, sticky: false });
+            }
         }
     }
     let shape = LaunchShape { grid: test.grid, block: test.block, shared_bytes: test.shared_bytes };

@@ -9,7 +9,7 @@
 //! **Relocatable files.** Only parameters and frames get offsets here. The linker places the other variables, and their addresses are
 //! relocations.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use oriole_ir::Target;
 use oriole_isa::{SMALL_PARAMETER_BYTES, SystemLayout};
@@ -26,7 +26,7 @@ use crate::initializer::{Data, initial_data};
 use crate::parameters::parameter_variable;
 use crate::select;
 use crate::shared::{self, SharedPlan};
-use crate::texture::ImageWords;
+use crate::texture::{ImageWord, ImageWords};
 use crate::variables::{ModuleFacts, SymbolSpace, VariableLayout, VariableLocation};
 
 /// Whether addresses are assigned now or by the linker.
@@ -78,8 +78,9 @@ pub struct Layout {
     pub images: Vec<VariableId>,
     /// The device functions that use references.
     image_functions: Vec<FunctionId>,
-    /// The words for references of the device functions, which have the same offsets in all kernels.
-    common_images: OnceLock<ImageWords>,
+    /// The words for references of the device functions, which have the same offsets in all kernels of the program. `None` if no device
+    /// function uses references.
+    common_images: Option<ImageWords>,
     /// The shared memory of each function; empty for relocatable files.
     shared: SharedPlan,
     /// The facts that all functions share.
@@ -116,7 +117,7 @@ impl Layout {
             addresses: Vec::new(),
             images: Vec::new(),
             image_functions: functions_with_images(module),
-            common_images: OnceLock::new(),
+            common_images: None,
             shared: SharedPlan::default(),
             module_facts: Arc::default(),
             by_name: FxHashMap::default(),
@@ -236,37 +237,47 @@ impl Layout {
         variables
     }
 
-    /// Returns whether a device function uses references. Their words then have the same offsets in all kernels of the module.
-    pub fn has_image_functions(&self) -> bool {
-        !self.image_functions.is_empty()
+    /// Assigns offsets in constant bank 0 to the references of device functions, the same in all kernels of a program: after the parameters
+    /// of the kernel with the most, module by module. Must be called once for all modules, before [`Layout::variables_of`].
+    pub fn place_common_images(layouts: &mut [Layout], modules: &[&Module], target: Target) {
+        if layouts.iter().all(|layout| layout.linking != Linking::Whole || layout.image_functions.is_empty()) {
+            return;
+        }
+        let starts = layouts.iter().zip(modules).flat_map(|(layout, module)| layout.image_starts(module, target));
+        let mut end = starts.max().unwrap_or(0);
+        let mut words = Vec::with_capacity(layouts.len());
+        for (layout, module) in layouts.iter().zip(modules) {
+            let mut own = ImageWords::at(end);
+            own.add(module, layout.image_functions.iter().filter_map(|&id| module.functions[id].body.as_deref()), target);
+            end = own.end();
+            words.push(own);
+        }
+        let placed = words.iter().enumerate().flat_map(|(number, words)| words.placed().map(move |(offset, word)| (number, offset, word)));
+        let placed: Vec<(usize, u32, ImageWord)> = placed.collect();
+        for (number, (layout, own)) in layouts.iter_mut().zip(words).enumerate() {
+            let foreign = placed.iter().copied().filter(|&(of, ..)| of != number).collect();
+            layout.common_images = Some(own.with_foreign(foreign, end));
+        }
     }
 
     /// Returns the words for references as a function sees them.
     fn images_of(&self, module: &Module, id: FunctionId, target: Target, variables: &VariableLayout) -> ImageWords {
         let function = &module.functions[id];
         let is_kernel = function.kind == FunctionKind::Entry;
-        let mut words = if self.image_functions.is_empty() {
-            ImageWords::at(image_start(variables, target))
-        } else {
-            self.common_images.get_or_init(|| self.common_words(module, target)).clone()
-        };
+        let mut words = self.common_images.clone().unwrap_or_else(|| ImageWords::at(image_start(variables, target)));
         if is_kernel {
             words.add(module, function.body.as_deref().into_iter(), target);
         }
         words
     }
 
-    /// Returns the words for references of all device functions, after the parameters of the kernel with the most.
-    fn common_words(&self, module: &Module, target: Target) -> ImageWords {
-        let start = module.functions.iter().filter(|function| function.kind == FunctionKind::Entry).map(|kernel| {
+    /// Returns, for each kernel, the offset of the first word after its parameters.
+    fn image_starts(&self, module: &Module, target: Target) -> impl Iterator<Item = u32> {
+        module.functions.iter().filter(|function| function.kind == FunctionKind::Entry).map(move |kernel| {
             let mut variables = VariableLayout::of(Arc::clone(&self.module_facts));
             place_parameters(module, kernel, target, &mut variables);
             image_start(&variables, target)
-        });
-        let mut words = ImageWords::at(start.max().unwrap_or(0));
-        let bodies = self.image_functions.iter().filter_map(|&id| module.functions[id].body.as_deref());
-        words.add(module, bodies, target);
-        words
+        })
     }
 
     /// Returns the location of a `.const` variable.

@@ -3,13 +3,18 @@
 //! The frame and the stack pointer do not move while the code of this function runs. A variable, the *dynamic stack*, holds the current
 //! end of the stack. `alloca` lowers the end, and a call passes it to its callee as the stack pointer. In a function with calls, the area
 //! for the stack arguments of the calls is at the end of the stack, so memory from `alloca` lies above that area.
+//!
+//! On targets where threads may have to fetch from textures for others of their quad, they keep their registers below their stack pointers
+//! meanwhile ([`QuadFetch`]), at any time. There the dynamic stack starts below that memory.
 
 use oriole_ir::{Class, Operand};
+use oriole_isa::{SystemLayout, TextureHandle};
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
+use crate::texture::QuadFetch;
 
 /// Alignment in bytes of an `alloca` that does not specify one.
 const DEFAULT_ALIGN: u64 = 16;
@@ -59,8 +64,14 @@ impl Select<'_> {
         }
         let variable = self.b.value(Class::R);
         let stack_pointer = self.stack_pointer();
+        let is_quad_target = SystemLayout::of(self.target).texture_handle == TextureHandle::General;
+        // Memory from `alloca` starts `locals_start` bytes above the end of the dynamic stack.
+        let kept_bytes = QuadFetch::SAVED_BYTES.saturating_add(self.locals_start).next_multiple_of(DEFAULT_ALIGN as u32);
         self.b.at_entry(|b| {
-            let start = b.define(Class::R, "MOV $, {}", &[stack_pointer]);
+            let start = match is_quad_target {
+                true => b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[stack_pointer, kept_bytes.wrapping_neg().into()]),
+                false => b.define(Class::R, "MOV $, {}", &[stack_pointer]),
+            };
             b.assign(variable, start);
         });
         self.dynamic_stack = Some(variable);

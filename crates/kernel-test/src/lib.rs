@@ -7,11 +7,13 @@
 mod compare;
 mod element;
 pub mod fill;
+mod image;
 mod text;
 
 pub use compare::{Difference, WrongElement};
 pub use element::Element;
 pub use fill::{Fill, Segment, Source};
+pub use image::{AddressMode, Image};
 pub use text::{FIRST_LINE, parse};
 
 /// A kernel launch and its expected results.
@@ -49,6 +51,8 @@ pub enum Value {
     },
     /// A parameter passed by value that is not a scalar, such as a structure.
     Bytes(Vec<u8>),
+    /// The 64-bit handle of a texture or surface that is created for this argument.
+    Image(Image),
 }
 
 /// The expected contents of a buffer after the launch.
@@ -94,10 +98,11 @@ impl KernelTest {
         values.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(element.bytes())).collect()
     }
 
-    /// Returns the element type and the number of elements of a buffer.
+    /// Returns the element type and the number of elements of a buffer, texture or surface.
     pub fn buffer(&self, name: &str) -> Option<(Element, usize)> {
         self.parameters.iter().find(|parameter| parameter.name == name).and_then(|parameter| match parameter.value {
             Value::Buffer { element, count, .. } => Some((element, count)),
+            Value::Image(ref image) => Some((image.element, image.count())),
             _ => None,
         })
     }

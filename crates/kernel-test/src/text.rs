@@ -1,6 +1,6 @@
 //! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
-use crate::{Element, Expectation, Expected, Fill, KernelTest, Parameter, Segment, Source, Tolerance, Value};
+use crate::{Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, Segment, Source, Tolerance, Value};
 use std::fmt::Write;
 
 /// The first line of every kernel test.
@@ -93,6 +93,7 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
 fn check_elements(test: &KernelTest) -> Result<(), String> {
     let counts = test.parameters.iter().filter_map(|parameter| match parameter.value {
         Value::Buffer { count, .. } => Some(count),
+        Value::Image(ref image) => Some(image.count()),
         _ => None,
     });
     match counts.fold(0, usize::saturating_add) {
@@ -115,10 +116,13 @@ fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     Ok(shape)
 }
 
-/// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff` or `u16 = ffff`.
+/// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff`, `u16 = ffff` or `texture f32 8x8 clamp = FILL`.
 fn read_parameter(text: &str) -> Result<Value, String> {
     let (kind, value) = text.split_once('=').ok_or("no `=`")?;
     let (kind, value) = (kind.trim(), value.trim());
+    if kind.starts_with("texture ") || kind.starts_with("surface ") {
+        return Ok(Value::Image(Image::read(kind, read_fill(value)?)?));
+    }
     if let Some((name, count)) = kind.strip_suffix(']').and_then(|kind| kind.split_once('[')) {
         let count = count.parse().map_err(|_| "the count is no number")?;
         if name == "bytes" {
@@ -248,6 +252,7 @@ impl Parameter {
                 let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("bytes[{}] = {}", bytes.len(), words.join(" "))
             }
+            Value::Image(image) => format!("{} = {}", image.text(), image.fill.text(image.count())),
         };
         format!("param {}: {value}", self.name)
     }

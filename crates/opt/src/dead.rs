@@ -3,9 +3,10 @@
 //! The roots are instructions with side effects: stores, branches, barriers, volatile and acquiring loads. Everything that a root reads,
 //! directly or through other instructions, is live. All other instructions are deleted, including cycles of phis that only feed each other.
 //! Unread results of live instructions are replaced by the zero register where that costs nothing: predicates always, general registers for
-//! atomics. Texture fetches fetch only the components that are read. The cost is linear in the size of the function.
+//! atomics. Texture fetches and vector loads read only what is used. The cost is linear in the size of the function.
 
 mod components;
+mod loads;
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value, machine};
 use oriole_isa::{Effect, Memory, Opcode, RegFile};
@@ -39,6 +40,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         function.blocks[block].insts = insts;
     }
     stats.unwanted_results += components::run(function, target);
+    stats.unwanted_results += loads::run(function, target);
     stats
 }
 

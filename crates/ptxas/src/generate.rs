@@ -118,9 +118,15 @@ fn level(modules: &[ParsedModule], line: &CommandLine) -> u8 {
     line.number("opt-level").unwrap_or(default).clamp(0, 3) as u8
 }
 
-/// Returns the debug information that the options request.
+/// Returns whether a module says which lines its instructions come from.
+fn has_lines(modules: &[ParsedModule]) -> bool {
+    let functions = modules.iter().flat_map(|parsed| parsed.module.functions.iter());
+    functions.filter_map(|function| function.body.as_deref()).any(|body| !body.locations.is_empty())
+}
+
+/// Returns the debug information to write. As ptxas does, writes line tables without an option if the PTX has `.loc`.
 fn debug_info(modules: &[ParsedModule], line: &CommandLine) -> Option<DebugInfo> {
-    let kind = match (is_debugged(modules, line), line.has("generate-line-info")) {
+    let kind = match (is_debugged(modules, line), line.has("generate-line-info") || has_lines(modules)) {
         (true, _) => DebugKind::Full,
         (false, true) => DebugKind::Lines,
         (false, false) => return None,

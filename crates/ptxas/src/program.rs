@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 
-use oriole_ptx::ast::{FunctionKind, Linkage, Module};
+use oriole_ptx::ast::{Function, FunctionKind, Linkage, Module};
 use oriole_ptx::diag::{self, Code, Severity};
 use oriole_ptx::lexer::{Lexer, TokenKind};
 use oriole_ptx::source::{LineIndex, Source};
@@ -78,6 +78,9 @@ struct Program {
     /// Defined functions and variables, and whether they are visible to other modules.
     definitions: BTreeMap<String, bool>,
     kernels: BTreeSet<String>,
+    /// Functions that a module declares without `.extern` and does not define: number of the module, name, and the finding to report unless
+    /// another module defines the function.
+    undefined: Vec<(usize, String, diag::Diagnostic)>,
     /// The message for the first module that cannot be compiled for the architecture.
     refusal: Option<String>,
 }
@@ -89,6 +92,15 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>)
         match input.read() {
             Some(text) => program.check_module(input.name(), text, settings, messages),
             None => messages.fatal(&format!("Input file '{}' could not be opened", input.name())),
+        }
+    }
+    for (number, function, finding) in &program.undefined {
+        // A declaration without `.extern` finds a function of another input if both are visible.
+        let ParsedModule { name, text, module } = &program.modules[*number];
+        let is_visible = |declared: &Function| module.name(declared.name) == function && declared.linkage == Linkage::Visible;
+        let is_defined = program.definitions.get(function).copied().unwrap_or(false);
+        if !(is_defined && module.functions.iter().any(is_visible)) {
+            report(&Source::new(name, text), &LineIndex::new(text), finding, settings.arch, module, messages);
         }
     }
     if messages.has_errors() {
@@ -113,7 +125,12 @@ impl Program {
         if !checked.diagnostics.is_empty() {
             let lines = LineIndex::new(&text);
             for finding in &checked.diagnostics {
-                report(&source, &lines, finding, arch, &checked.module, messages);
+                // Whether another input defines the function is known after all inputs.
+                let name = text.get(finding.span.start as usize..finding.span.end as usize);
+                match name.filter(|_| finding.code == Code::UndefinedFunction) {
+                    Some(name) => self.undefined.push((self.modules.len(), String::from_utf8_lossy(name).into_owned(), finding.clone())),
+                    None => report(&source, &lines, finding, arch, &checked.module, messages),
+                }
             }
         }
         let parsed = ParsedModule { name: name.to_owned(), text, module: checked.module };

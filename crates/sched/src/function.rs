@@ -3,7 +3,8 @@
 //! Each block is scheduled separately, region by region ([`Code::regions`]). The new order of a region is used only if it is estimated to
 //! be faster than the old order. Before register allocation there is a second condition, for the whole block: the new order must not need
 //! more registers than the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces
-//! registers, and if that does not fit either, the block keeps its old order.
+//! registers, and if that does not fit either, the block keeps its old order. If the old order needs more registers than there are, orders
+//! within the target are tried first.
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
 //! many warps stay resident as with the old order ([`crate::report::target`]). More registers are worth it only if the schedule is enough
@@ -274,7 +275,7 @@ impl Scheduler<'_> {
                 });
                 let old = old_peaks[*block];
                 let live = LiveValues::of_block(function, &numbers, &liveness, *block);
-                let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
+                let found = self.find_order(&chunk_code.code, range, &mut scratch, &live, target, old);
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
@@ -324,7 +325,35 @@ impl Scheduler<'_> {
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Returns an order of a block that needs at most `allowed` registers of each class: tried first in the mode of the pass, then in
+    /// Searches for an order of a block, whose old order needs `old` registers of each class, with a register target. The new order may need
+    /// as many registers as the old one. But an old order with more general registers than there are has to spill, so an order within the
+    /// target is searched first.
+    fn find_order(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut Scratch<'_, '_>,
+        live: &LiveValues,
+        target: Counts,
+        old: Counts,
+    ) -> BudgetSearch {
+        let allowed = elementwise_max(target, old);
+        let mut traced_attempts = Vec::new();
+        if old[0] > self.register_limit as i32 {
+            let mut without_spills = allowed;
+            without_spills[0] = target[0];
+            let found = self.find_within_budget(code, range, scratch, live, without_spills);
+            if found.attempt.is_some() {
+                return found;
+            }
+            traced_attempts = found.traced_attempts;
+        }
+        let mut found = self.find_within_budget(code, range, scratch, live, allowed);
+        found.traced_attempts.splice(0..0, traced_attempts);
+        found
+    }
+
+    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
     /// `reduce-reg`.
     fn find_within_budget(
         &self,

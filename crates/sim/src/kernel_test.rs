@@ -51,7 +51,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
 pub struct Setup {
     pub launch: Launch,
     pub memory: Memory,
-    /// For each buffer parameter its name, its element type, and the address of its buffer.
+    /// For each buffer, texture and surface its name, its element type, and the address of its contents.
     buffers: Vec<(String, Element, u64)>,
 }
 
@@ -68,6 +68,11 @@ impl Setup {
             }
             Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
             Value::Bytes(bytes) => bytes.clone(),
+            Value::Image(image) => {
+                let (handle, address) = memory.create_image(&parameter.name, image);
+                buffers.push((parameter.name.clone(), image.element, address));
+                handle.to_le_bytes().to_vec()
+            }
         });
         let arguments = arguments.collect();
         let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };

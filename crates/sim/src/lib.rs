@@ -8,6 +8,7 @@
 //! kernel test runs in either ([`kernel_test`]).
 
 pub mod hazard;
+mod image;
 pub mod kernel_test;
 pub mod memory;
 pub mod ptx;

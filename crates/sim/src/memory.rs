@@ -3,6 +3,8 @@
 //! An access that is not inside one allocation, or not aligned to its size, is a [`Fault`], as on a GPU. Allocations start at multiples of
 //! 64 KiB and are at least 64 KiB apart, so that an index slightly out of bounds never hits another allocation.
 
+use crate::image::DeviceImage;
+
 /// Address of the first allocation; far from the windows of shared and local memory.
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
 /// Alignment of allocations and minimum distance between them, in bytes.
@@ -17,6 +19,8 @@ pub struct Memory {
     next: u64,
     /// Bytes allocated by the running program (`malloc`).
     heap_bytes: u64,
+    /// The textures and surfaces, by number.
+    pub(crate) images: Vec<DeviceImage>,
 }
 
 /// A contiguous range of global memory.
@@ -47,7 +51,7 @@ pub enum FaultKind {
 
 impl Memory {
     pub fn new() -> Self {
-        Memory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0 }
+        Memory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new() }
     }
 
     /// Makes an allocation with these contents and returns its address.

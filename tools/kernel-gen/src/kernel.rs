@@ -159,7 +159,7 @@ impl Kernel {
                     let _ = writeln!(out, "    .reg .u64 %{name};\n    ld.param.u64 %{name}, [{name}];");
                     let _ = writeln!(out, "    cvta.to.global.u64 %{name}, %{name};");
                 }
-                Value::Scalar { .. } => {
+                Value::Scalar { .. } | Value::Image(_) => {
                     let _ = writeln!(out, "    .reg .{ty} %{name};\n    ld.param.{ty} %{name}, [{name}];");
                 }
             }

@@ -116,6 +116,7 @@ impl Setup {
                 }
                 Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
                 Value::Bytes(bytes) => bytes.clone(),
+                Value::Image(image) => memory.create_image(&parameter.name, image).0.to_le_bytes().to_vec(),
             });
         }
         let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };

@@ -164,10 +164,6 @@ pub(super) fn fetch_by_quad(
     coordinates: Coordinates,
     handle: &Handle,
 ) -> Result<(), Unsupported> {
-    // Threads of the quad that do not take part keep their registers below their stack pointers, where `alloca` has its memory.
-    if select.frame.module.forms.iter().any(|form| form.opcode == Opcode::Alloca) {
-        return Err(Unsupported::new("tex.grad of this kind in a module with alloca"));
-    }
     let tail = Tail::of(ptx);
     let (vector, resident) = select.split_pair(ptx.operand(0));
     let destinations = select.elements(vector);

@@ -40,6 +40,10 @@ pub struct ImageWords {
     pub start: u32,
     /// The words, in the order of their offsets.
     pub words: Vec<ImageWord>,
+    /// Words of device functions of other modules, which every kernel of the program has: number of the module, offset and word.
+    pub foreign: Vec<(usize, u32, ImageWord)>,
+    /// Number of the words from `start` on, and the offset of the words after these; `None` if there is no gap.
+    rest: Option<(usize, u32)>,
     /// The first word with a texture or surface, and the first word with a sampler.
     first: FxHashMap<VariableId, usize>,
     pairs: FxHashMap<ImageWord, usize>,
@@ -105,7 +109,20 @@ impl ImageWords {
     }
 
     fn place(&self, place: usize) -> u32 {
-        self.start + place as u32 * size_of::<u32>() as u32
+        let (first, start) = self.rest.filter(|&(first, _)| place >= first).unwrap_or((0, self.start));
+        start + (place - first) as u32 * size_of::<u32>() as u32
+    }
+
+    /// Returns the offset of the first byte after the words from `start` on.
+    pub(crate) fn end(&self) -> u32 {
+        self.place(self.words.len())
+    }
+
+    /// Adds the words of device functions of other modules. Words that are added later have offsets from `end` on.
+    pub(crate) fn with_foreign(mut self, foreign: Vec<(usize, u32, ImageWord)>, end: u32) -> ImageWords {
+        self.rest = Some((self.words.len(), end));
+        self.foreign = foreign;
+        self
     }
 }
 
@@ -152,16 +169,9 @@ impl Select<'_> {
     pub(super) fn reference_word(&mut self, id: VariableId) -> Result<Operand, Unsupported> {
         match self.variables.images.offset(id) {
             Some(offset) => Ok(Operand::constant(0, offset)),
-            None if self.variables.is_relocatable && !self.is_unlinkable_sampler(id) => Ok(self.linked_word(id)),
+            None if self.variables.is_relocatable => Ok(self.linked_word(id)),
             None => Err(self.no_word(id)),
         }
-    }
-
-    /// Returns whether a reference is a sampler on a target whose instructions take its number in a word of its own. nvlink 13.0 does not
-    /// write that number (`R_CUDA_SAMP_HEADER_INDEX_0`) for files without Mercury code.
-    fn is_unlinkable_sampler(&self, id: VariableId) -> bool {
-        let is_sampler = self.frame.module.variables[id].ty == VariableType::Sampler;
-        is_sampler && SystemLayout::of(self.target).texture_handle == TextureHandle::Uniform
     }
 
     /// Loads the word for a reference from the place in the constant banks that the linker chooses.
@@ -188,16 +198,26 @@ impl Select<'_> {
 
     fn no_word(&self, id: VariableId) -> Unsupported {
         let name = self.frame.module.name(self.frame.module.variables[id].name);
-        Unsupported::new(format!("the texture, sampler or surface reference {name} in a relocatable file (use a 64-bit handle instead)"))
+        Unsupported::new(format!("the texture, sampler or surface reference {name} in this place (use a 64-bit handle instead)"))
     }
 
     /// Returns the number of a separate sampler in the lower bits of a word.
+    ///
+    /// Where instructions take the number from a word of its own, the driver fills that word with the number alone
+    /// (`R_CUDA_SAMP_HEADER_INDEX_0`). But nvlink 13.0 requests the number in the upper 12 bits (`R_CUDA_SAMP_HEADER_INDEX`) in files without
+    /// Mercury code. All other bits are zero, so code that nvlink places joins both fields.
     pub(super) fn sampler_number(&mut self, word: Operand) -> Operand {
-        if SystemLayout::of(self.target).texture_handle == TextureHandle::Uniform {
+        let is_uniform = SystemLayout::of(self.target).texture_handle == TextureHandle::Uniform;
+        if is_uniform && !self.variables.is_relocatable {
             return word;
         }
         let word = self.in_register(word);
-        self.shift_right(word, SAMPLER_SHIFT.into(), false)
+        let upper = self.shift_right(word, SAMPLER_SHIFT.into(), false);
+        if !is_uniform {
+            return upper;
+        }
+        let lower = Operand::from((1_u32 << SAMPLER_SHIFT) - 1);
+        self.b.define(Class::R, "LOP3.LUT $, {}, {}, {}, 0xf8, !PT", &[upper, word, lower])
     }
 
     /// Returns a reference as a 64-bit handle; `istypep` tests the highest bits.

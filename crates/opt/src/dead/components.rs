@@ -28,6 +28,9 @@ const ALL: u32 = 0xf;
 /// Number of components in the second result.
 const LOWER_COUNT: u8 = 2;
 
+/// The new places of registers: value and number of the register, by those that they replace.
+pub(super) type Places = FxHashMap<(Value, u8), (Value, u8)>;
+
 /// A texture fetch that writes a component which no instruction reads.
 struct Fetch {
     /// The fetch instruction.
@@ -70,7 +73,7 @@ pub(super) fn run(function: &mut Function, target: Target) -> usize {
             }
         }
     }
-    let mut places: FxHashMap<(Value, u8), (Value, u8)> = FxHashMap::default();
+    let mut places = Places::default();
     let removed = fetches.iter().map(|fetch| fetch.narrow(function, target, &mut places)).sum();
     if !places.is_empty() {
         rewrite(function, &places);
@@ -131,7 +134,7 @@ impl Fetch {
 
     /// Restricts the fetch to the components that are read. Adds the new value and register index of each remaining component to `places`.
     /// Returns the number of components removed.
-    fn narrow(&self, function: &mut Function, target: Target, places: &mut FxHashMap<(Value, u8), (Value, u8)>) -> usize {
+    fn narrow(&self, function: &mut Function, target: Target, places: &mut Places) -> usize {
         let count = self.mask.count_ones() as u8;
         // The machine has no fetch without components, so at least x stays.
         let read = self.read.max(1);
@@ -172,8 +175,8 @@ impl Fetch {
     }
 }
 
-/// Replaces reads of components by reads of their new value and register index in `places`.
-fn rewrite(function: &mut Function, places: &FxHashMap<(Value, u8), (Value, u8)>) {
+/// Replaces reads of registers by reads of their new places.
+pub(super) fn rewrite(function: &mut Function, places: &Places) {
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for position in 0..function.blocks[block].insts.len() {

@@ -11,6 +11,7 @@ use oriole_sem::{Format, Int, Mode};
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;
+use crate::image::Outside;
 
 /// Index of a register in a frame. A 128-bit register occupies two, a vector register one or two per element.
 pub(crate) type Slot = u32;
@@ -115,6 +116,8 @@ pub(crate) enum Action {
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
+    /// Reads or writes a texture or surface.
+    Image(Box<ImageAccess>),
     Matrix(Box<Matrix>),
     /// Moves a matrix of `wmma` between memory and registers.
     Fragment(Box<FragmentMove>),
@@ -246,6 +249,30 @@ pub(crate) struct Atomic {
     /// The update in global memory, if it differs there.
     pub(crate) update_global: Option<Update>,
     pub(crate) ordering: Ordering,
+}
+
+/// An access to a texture or surface.
+pub(crate) struct ImageAccess {
+    pub(crate) kind: ImageAccessKind,
+    pub(crate) handle: Source,
+    pub(crate) coordinates: Box<[Source]>,
+    /// Destination of each element; `None` for `_`.
+    pub(crate) destinations: Box<[Option<Slot>]>,
+    /// The elements to store; none for a load.
+    pub(crate) values: Box<[Source]>,
+}
+
+/// The kind of an access to a texture or surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImageAccessKind {
+    /// A fetch at float coordinates.
+    Fetch,
+    /// A fetch at integer coordinates.
+    FetchTexel,
+    /// A load or store of elements of a number of bytes.
+    Surface { element_bytes: u8, outside: Outside },
+    /// The size along an axis.
+    Size(usize),
 }
 
 /// `ldmatrix`, `stmatrix`, `movmatrix`

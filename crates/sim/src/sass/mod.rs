@@ -66,6 +66,7 @@ mod schedule;
 pub mod site;
 pub mod step;
 mod tensor;
+mod texture;
 pub mod warp;
 mod warpgroup;
 mod watch;

@@ -9,7 +9,7 @@ use super::site::Site;
 use super::step::{Action, Built, Step, Unsupported};
 use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
-use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, tensor, warpgroup};
+use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, tensor, texture, warpgroup};
 
 /// The steps of a kernel and of every function it may call.
 pub(super) struct Program<'c> {
@@ -102,7 +102,7 @@ fn build(site: &Site<'_>) -> Built {
     if oriole_isa::has_conflicting_signs(site.instruction) {
         return Err(site.unsupported("signs on both of the first two sources, which is an illegal instruction"));
     }
-    let families: [fn(&Site<'_>) -> Option<Built>; 11] = [
+    let families: [fn(&Site<'_>) -> Option<Built>; 12] = [
         arith::build,
         moves::build,
         constant::build,
@@ -114,6 +114,7 @@ fn build(site: &Site<'_>) -> Built {
         lanes::build,
         tensor::build,
         warpgroup::build,
+        texture::build,
     ];
     families.iter().find_map(|family| family(site)).unwrap_or_else(|| {
         let opcode: Opcode = site.opcode();

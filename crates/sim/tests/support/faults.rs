@@ -131,7 +131,7 @@ impl Kernel {
         let mut end = 0;
         for (ordinal, parameter) in self.test.parameters.iter().enumerate() {
             let (size, alignment) = match &parameter.value {
-                Value::Buffer { .. } => (8, 8),
+                Value::Buffer { .. } | Value::Image(_) => (8, 8),
                 Value::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
                 Value::Bytes(bytes) => (bytes.len() as u16, 4),
             };

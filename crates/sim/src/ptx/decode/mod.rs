@@ -15,6 +15,7 @@ mod mma;
 mod moves;
 mod operands;
 mod special;
+mod texture;
 mod video;
 mod warp;
 mod wgmma;
@@ -496,6 +497,7 @@ impl Decoder<'_> {
             Isspacep => self.isspacep(ptx),
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
+            Tex | Suld | Sust | Txq | Suq => self.texture(ptx),
             Mma => self.mma(ptx),
             WmmaMma => self.wmma(ptx),
             WmmaLoad | WmmaStore => self.move_fragment(ptx),

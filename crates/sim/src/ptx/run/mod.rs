@@ -13,6 +13,7 @@ mod mbarrier;
 mod mma;
 mod print;
 mod races;
+mod texture;
 mod together;
 mod warp;
 mod wgmma;

@@ -390,6 +390,7 @@ impl Warp {
             Action::Load(load) => self.load(machine, block, load, active, op.line)?,
             Action::Store(store) => self.store(machine, block, store, active, op.line)?,
             Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
+            Action::Image(access) => self.access_image(machine, block, access, active, op.line)?,
             Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
             Action::Mma(parts) => self.mma(machine, block, parts, active, op.line)?,
             Action::Fragment(fragment) => self.move_fragment(machine, block, fragment, active, op.line)?,
