@@ -16,17 +16,20 @@
 //! | `depth-first`, `pressure` | orders with few live registers | [`depth_first`], [`pressure`] |
 //! | `loop-aware` | fewest cycles per iteration | [`loop_aware`] |
 //! | `combined` | the best of several for each region | [`combined`] |
+//! | `global`, `software-pipelining`, `barrier-coalescence` | change the function first ([`rearrange`]), then order as B | one module each |
 //!
 //! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
 //! [`registry`] is the table of all strategies; `docs/contributing.md` has a checklist for new ones.
 
 mod backtracking;
+mod barrier_coalescence;
 mod budget;
 mod clock;
 mod combined;
 mod critical_path;
 mod depth_first;
 mod engine;
+mod global;
 mod knobs;
 mod latency;
 mod list;
@@ -34,11 +37,13 @@ mod loop_aware;
 mod permutation;
 mod ports;
 mod pressure;
+mod rearrange;
 mod reason;
 mod registry;
 mod schedule;
 mod scoreboard;
 mod settings;
+mod software_pipelining;
 mod strategy;
 mod tensor;
 mod tree;
@@ -47,6 +52,8 @@ mod weighted;
 pub use clock::{Length, estimate, lower_bound};
 pub use knobs::Knobs;
 pub(crate) use ports::measure_allocated;
+pub(crate) use rearrange::has_late_accesses;
+pub use rearrange::{Change, ChangeReason, Surroundings};
 pub use reason::Reason;
 pub use registry::Backend;
 pub use schedule::{Pick, Schedule, Search};
