@@ -24,8 +24,8 @@ use oriole_support::{Index, IndexVec};
 use rustc_hash::FxHashMap;
 
 use crate::backend::{
-    self, AllocationStage, Backend, Budget, CarriedEdge, Change, ChangeReason, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings,
-    Surroundings, has_late_accesses,
+    self, AllocationStage, Backend, Budget, CarriedEdge, Change, ChangeReason, Knobs, Region, RegionScheduler, ScheduleMode, Search,
+    Settings, Surroundings, has_late_accesses,
 };
 use crate::calls::CallCosts;
 use crate::carried::carried_edges;

@@ -233,7 +233,8 @@ fn run(options: &Run) -> Result<bool, String> {
             let scheduled = |scheduler| Configuration { scheduler: Some(scheduler), ..Configuration::new(target, level) };
             if !options.strategies.is_empty() && level > 0 {
                 for name in &options.strategies {
-                    let found: Vec<judge::Scheduler> = judge::schedulers().into_iter().filter(|(backend, _)| backend.name() == name).collect();
+                    let found: Vec<judge::Scheduler> =
+                        judge::schedulers().into_iter().filter(|(backend, _)| backend.name() == name).collect();
                     if found.is_empty() {
                         return Err(format!("no strategy {name}"));
                     }

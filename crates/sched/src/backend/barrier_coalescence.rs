@@ -24,8 +24,8 @@ use oriole_ir::{Block, Function, FunctionKind, Inst, Op, OperandKind, Pseudo};
 use oriole_isa::{Effect, Opcode, Symbol};
 use oriole_support::BitSet;
 
-use super::reason::Reason;
 use super::rearrange::{Change, ChangeReason, Surroundings};
+use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 use super::weighted::WeightedScheduling;
 
@@ -104,6 +104,8 @@ fn whole_block_barrier(function: &Function, inst: Inst) -> Option<i64> {
     let is_plain = data.is_machine(Opcode::BAR) && data.modifiers.first() == Some(&Symbol::SYNC) && data.guard.is_none();
     match function.operands(inst) {
         [number] if is_plain => number.integer(),
+        // No threads stands for all of them.
+        [number, threads] if is_plain && threads.integer() == Some(0) => number.integer(),
         _ => None,
     }
 }
@@ -163,7 +165,8 @@ fn synchronizations_on_split_ways(function: &Function) -> Vec<Inst> {
                 // In a block that only some threads reach, a phi may select by the way of the thread; so may the phis where the ways join.
                 let is_different = function.used(inst).any(|part| differs.contains(part.value))
                     || !is_same_for_all(function, inst)
-                    || function.insts[inst].is(Pseudo::Phi) && flow.predecessors(block).iter().any(|&from| split.contains(from) || seen.contains(from));
+                    || function.insts[inst].is(Pseudo::Phi)
+                        && flow.predecessors(block).iter().any(|&from| split.contains(from) || seen.contains(from));
                 if is_different {
                     function.defined(inst).for_each(|value| is_changed |= differs.insert(value));
                 }

@@ -57,7 +57,8 @@ impl Strategy for Combined {
 
     fn reasons(&self) -> &'static [Reason] {
         static REASONS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
-            let found: BTreeSet<Reason> = MEMBERS.iter().flat_map(|member| member.reasons()).copied().chain([Reason::SourceOrder]).collect();
+            let found: BTreeSet<Reason> =
+                MEMBERS.iter().flat_map(|member| member.reasons()).copied().chain([Reason::SourceOrder]).collect();
             found.into_iter().collect()
         });
         &REASONS

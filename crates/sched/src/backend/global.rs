@@ -21,7 +21,8 @@
 //!       ...                                bb1:  ...
 //! ```
 //!
-//! Nothing moves into a loop, and no instruction that writes uniform registers or predicates moves: diverged threads share the former, and
+//! Instructions move up only from blocks that are executed as often as *D*: from others they would take issue slots of other warps. A block
+//! that a branch around the rest of the kernel skips counts as executed. Nothing moves into a loop, and no instruction that writes uniform registers or predicates moves: diverged threads share the former, and
 //! there are only seven of the latter. Results that move occupy registers for longer, so `global-registers` limits them for each block *D*;
 //! the caller drops all changes of a function that cost occupancy. Time: linear in instructions, times the depth of the dominator tree in
 //! the worst case.
@@ -30,15 +31,16 @@
 
 use oriole_ir::analysis::{BlockFrequencies, ControlFlow, DefUse, Divergence, Dominators, Liveness, Loops, PostDominators};
 use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Pseudo, Value};
-use oriole_isa::{Effect, Opcode, RegFile};
+use oriole_isa::{Effect, Opcode};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashSet;
 
-use super::reason::Reason;
 use super::rearrange::{
     BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_speculatable, plain_load, reads_thread_registers,
     result_registers,
 };
+use super::reason::Reason;
+use super::software_pipelining::branch_guard;
 use super::strategy::{RegionScheduler, Strategy};
 use super::weighted::WeightedScheduling;
 use crate::score::LOOP_MODEL;
@@ -137,7 +139,14 @@ fn hoist(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change>
         below.sort_by(|a, b| frequencies.total[*b].total_cmp(&frequencies.total[*a]));
         let mut slots = times.idle_slots(function, above);
         let mut registers = surroundings.knobs.global_registers;
-        for block in below.into_iter().filter(|&block| loops.depth(above) <= loops.depth(block)) {
+        let is_likely = |block: Block| {
+            let others = flow.successors(above).iter().filter(|&&other| other != block && !dominators.dominates(block, other));
+            // A branch around the rest of the kernel, such as one on the number of elements, is rarely taken.
+            let mut others = others.filter(|&&other| !is_short_end(function, other));
+            frequencies.total[block] >= frequencies.total[above] || flow.successors(above).contains(&block) && others.next().is_none()
+        };
+        let is_candidate = |block: &Block| loops.depth(above) <= loops.depth(*block) && is_likely(*block);
+        for block in below.into_iter().filter(is_candidate).collect::<Vec<Block>>() {
             let way = way_to(function, &flow, &post_dominators, above, block);
             let found = choose(function, &dominators, &places, (above, block), way, surroundings, (&mut slots, &mut registers));
             move_up(function, &mut places, (above, block), way, &found, &mut changes);
@@ -146,29 +155,17 @@ fn hoist(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change>
     changes
 }
 
+/// Returns whether a block only ends the thread.
+fn is_short_end(function: &Function, block: Block) -> bool {
+    matches!(function.blocks[block].insts[..], [end] if function.insts[end].is_machine(Opcode::EXIT))
+}
+
 /// Returns how threads get from a block to a block that it immediately dominates, for loads: [`Way::Some`] also if memory may be written
 /// on the way.
 fn way_to(function: &Function, flow: &ControlFlow, post_dominators: &PostDominators, above: Block, below: Block) -> Way {
     if flow.predecessors(below) == [above] {
-        let [first, second] = *function.terminators(above) else {
-            let is_jump = matches!(function.terminators(above), [end] if function.insts[*end].is_machine(Opcode::BRA));
-            return if is_jump { Way::All } else { Way::Some };
-        };
-        let target = |inst: Inst| match function.operands(inst) {
-            [operand] if function.insts[inst].is_machine(Opcode::BRA) && function.insts[inst].modifiers.is_empty() => match operand.kind {
-                OperandKind::Block(target) => Some(target),
-                _ => None,
-            },
-            _ => None,
-        };
-        let (Some(taken), Some(other), Some(guard)) = (target(first), target(second), function.insts[first].guard) else { return Way::Some };
-        let is_thread_predicate =
-            matches!(guard.kind, OperandKind::Value(part) if function.values[part.value].file == RegFile::Predicate);
-        return match (is_thread_predicate && taken != other, taken == below) {
-            (false, _) => Way::Some,
-            (true, true) => Way::Under(guard),
-            (true, false) => Way::Under(Guard { negated: !guard.negated, ..guard }),
-        };
+        let is_jump = matches!(function.terminators(above), [end] if function.insts[*end].is_machine(Opcode::BRA));
+        return if is_jump { Way::All } else { branch_guard(function, above, below).map_or(Way::Some, Way::Under) };
     }
     if !post_dominators.dominates(below, above) || above == below {
         return Way::Some;
@@ -181,7 +178,8 @@ fn way_to(function: &Function, flow: &ControlFlow, post_dominators: &PostDominat
         }
         // A back edge would be a loop between the two, which may not end.
         let is_backward = flow.successors(block).iter().any(|&to| flow.position(to) <= flow.position(block));
-        let is_quiet = function.blocks[block].insts.iter().all(|&inst| may_be_crossed_by_load(function, inst) || is_plain_flow(function, inst));
+        let is_quiet =
+            function.blocks[block].insts.iter().all(|&inst| may_be_crossed_by_load(function, inst) || is_plain_flow(function, inst));
         if between.len() == MOST_BETWEEN || is_backward || !is_quiet || block == above {
             return Way::Some;
         }
@@ -221,7 +219,8 @@ fn choose(
     // The arithmetic whose operands are available above, in order.
     let mut candidates: Vec<Inst> = Vec::new();
     let mut is_candidate: FxHashSet<Inst> = FxHashSet::default();
-    let is_above = |value: Value| places.blocks[value].is_some_and(|home| home == above || home != block && dominators.dominates(home, above));
+    let is_above =
+        |value: Value| places.blocks[value].is_some_and(|home| home == above || home != block && dominators.dominates(home, above));
     let mut may_load = !matches!(way, Way::Some);
     let mut loads = surroundings.knobs.global_loads;
     let terminators = function.terminators(block).len();
@@ -231,8 +230,9 @@ fn choose(
         if function.insts[inst].op.effect() == Effect::Control && !is_plain_flow(function, inst) {
             break;
         }
-        let is_available =
-            function.used(inst).all(|part| is_above(part.value) || places.insts[part.value].is_some_and(|inst| is_candidate.contains(&inst)));
+        let is_available = function
+            .used(inst)
+            .all(|part| is_above(part.value) || places.insts[part.value].is_some_and(|inst| is_candidate.contains(&inst)));
         if is_available && is_speculatable(function, inst) {
             candidates.push(inst);
             is_candidate.insert(inst);
@@ -261,7 +261,7 @@ fn choose(
                 chosen_insts.insert(inst);
             }
         }
-        may_load &= may_be_crossed_by_load(function, inst);
+        may_load &= may_be_crossed_by_load(function, inst) || is_plain_flow(function, inst);
     }
     // An operand with a variable latency that the block above computes itself arrives late: its reader would stall the branch.
     let is_late = |value: Value| {

@@ -16,7 +16,9 @@
 //! | `depth-first`, `pressure` | orders with few live registers | [`depth_first`], [`pressure`] |
 //! | `loop-aware` | fewest cycles per iteration | [`loop_aware`] |
 //! | `combined` | the best of several for each region | [`combined`] |
-//! | `global`, `software-pipelining`, `barrier-coalescence` | change the function first ([`rearrange`]), then order as B | one module each |
+//! | `global`, `software-pipelining`, `barrier-coalescence`, `prefetch` | change the function first ([`rearrange`]), then order as B | one module each |
+//! | `dual-issue`, `pairing` | pairs for machines with dual issue | [`dual_issue`] |
+//! | `warp-schedule` | as B, with yields tuned by a model of several warps | [`warp_schedule`] |
 //!
 //! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
 //! [`registry`] is the table of all strategies; `docs/contributing.md` has a checklist for new ones.
@@ -28,6 +30,7 @@ mod clock;
 mod combined;
 mod critical_path;
 mod depth_first;
+mod dual_issue;
 mod engine;
 mod global;
 mod knobs;
@@ -36,6 +39,7 @@ mod list;
 mod loop_aware;
 mod permutation;
 mod ports;
+mod prefetch;
 mod pressure;
 mod rearrange;
 mod reason;
@@ -47,6 +51,7 @@ mod software_pipelining;
 mod strategy;
 mod tensor;
 mod tree;
+mod warp_schedule;
 mod weighted;
 
 pub use clock::{Length, estimate, lower_bound};

@@ -104,6 +104,11 @@ pub(super) fn class_of(function: &Function, inst: Inst) -> Option<Class> {
 /// Returns whether an instruction always computes the same results from the same sources, cannot fault and has no other effect, so that
 /// threads that do not need the results may execute it too. Its results are general registers.
 pub(super) fn is_speculatable(function: &Function, inst: Inst) -> bool {
+    is_arithmetic(function, inst) && writes_general_registers(function, inst)
+}
+
+/// As [`is_speculatable`], for results in general registers and predicates.
+pub(super) fn is_arithmetic(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let sources = function.sources(inst);
     let is_free = match data.op {
@@ -119,9 +124,12 @@ pub(super) fn is_speculatable(function: &Function, inst: Inst) -> bool {
         Op::Pseudo(pseudo) => matches!(pseudo, Pseudo::Copy | Pseudo::Pack),
     };
     let is_plain = function.operands(inst).iter().all(|operand| {
-        !matches!(operand.role, Role::Tied(_) | Role::Fixed(_)) && !matches!(operand.kind, OperandKind::Reference(_) | OperandKind::Register { .. })
+        !matches!(operand.role, Role::Tied(_) | Role::Fixed(_))
+            && !matches!(operand.kind, OperandKind::Reference(_) | OperandKind::Register { .. })
     });
-    is_free && is_plain && data.guard.is_none() && writes_general_registers(function, inst)
+    let is_thread_file = |file: RegFile| matches!(file, RegFile::General | RegFile::Predicate);
+    let writes_thread_registers = function.defined(inst).all(|value| is_thread_file(function.values[value].file));
+    is_free && is_plain && data.guard.is_none() && writes_thread_registers && function.defined(inst).next().is_some()
 }
 
 /// Returns whether an instruction writes at least one value, and only general registers.

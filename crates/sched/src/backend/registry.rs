@@ -8,21 +8,24 @@ use super::barrier_coalescence::BarrierCoalescence;
 use super::combined::Combined;
 use super::critical_path::CriticalPath;
 use super::depth_first::DepthFirst;
+use super::dual_issue::{DualIssue, Pairing};
 use super::global::Global;
 use super::latency::Latency;
 use super::list::ListScheduling;
 use super::loop_aware::LoopAware;
 use super::permutation::Permutation;
+use super::prefetch::Prefetch;
 use super::pressure::Pressure;
 use super::scoreboard::Scoreboard;
 use super::software_pipelining::SoftwarePipelining;
 use super::strategy::Strategy;
 use super::tensor::Tensor;
 use super::tree::TreeScheduling;
+use super::warp_schedule::WarpSchedule;
 use super::weighted::WeightedScheduling;
 
 /// All strategies. A [`Backend`] is an index into this table.
-const STRATEGIES: [&dyn Strategy; 16] = [
+const STRATEGIES: [&dyn Strategy; 20] = [
     &ListScheduling,
     &WeightedScheduling,
     &TreeScheduling,
@@ -39,6 +42,10 @@ const STRATEGIES: [&dyn Strategy; 16] = [
     &Global,
     &SoftwarePipelining,
     &BarrierCoalescence,
+    &Prefetch,
+    &DualIssue,
+    &Pairing,
+    &WarpSchedule,
 ];
 
 /// The strategy that schedules a function.
@@ -121,7 +128,14 @@ mod tests {
         assert!(Backend::ALL.into_iter().all(|backend| Backend::parse(backend.name()) == Some(backend)));
         assert_eq!(["a", "b", "c", "d"].map(Backend::parse), [Some(Backend::A), Some(Backend::B), Some(Backend::C), None]);
         assert!(Backend::ALL.iter().all(|backend| !backend.strategy().description().is_empty()));
-        let named = [Backend::COMBINED, Backend::CRITICAL_PATH, Backend::LOOP_AWARE, Backend::TENSOR, Backend::GLOBAL, Backend::SOFTWARE_PIPELINING];
+        let named = [
+            Backend::COMBINED,
+            Backend::CRITICAL_PATH,
+            Backend::LOOP_AWARE,
+            Backend::TENSOR,
+            Backend::GLOBAL,
+            Backend::SOFTWARE_PIPELINING,
+        ];
         assert_eq!(named.map(Backend::name), ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining"]);
         assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
     }

@@ -17,7 +17,8 @@
 //!                                                @%p BRA bb1; BRA bb2
 //! ```
 //!
-//! The guard of the load is the condition of the branch, so exactly the same addresses are read as before; the last iteration needs no
+//! If a branch leads to the loop, the load before the loop has the condition of that branch as a guard. The guard of the load in the loop is
+//! the condition of the branch at its end, so exactly the same addresses are read as before; the last iteration needs no
 //! epilogue. The regions are ordered afterwards: B moves the load up, as it depends on the address and on the condition only. The result of
 //! the next iteration needs registers of its own (`pipeline-registers`) and a copy in each iteration. Iterations that the pass `unroll` has
 //! joined are pipelined together, which is how registers rotate.
@@ -39,10 +40,10 @@ use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::reason::Reason;
 use super::rearrange::{
-    BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_speculatable, plain_load, result_registers,
+    BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_arithmetic, plain_load, result_registers,
 };
+use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 use super::weighted::WeightedScheduling;
 
@@ -96,8 +97,10 @@ impl Strategy for SoftwarePipelining {
 pub(super) struct LoopShape {
     /// The block.
     pub(super) block: Block,
-    /// The block before the loop; the loop is its only successor.
+    /// The block before the loop.
     pub(super) before: Block,
+    /// The condition under which the loop follows the block before it; `None` if it is the only successor.
+    pub(super) entry: Option<Guard>,
     /// The condition of the next iteration.
     pub(super) guard: Guard,
     /// The phis of the block: the part that each has in the first and in the next iteration.
@@ -113,26 +116,14 @@ impl LoopShape {
             (false, true) => first,
             _ => return None,
         };
-        let is_jump = matches!(function.terminators(before), [end] if function.insts[*end].is_machine(Opcode::BRA));
-        if !is_jump || function.blocks[block].insts.len() > LARGEST_LOOP {
+        if function.blocks[block].insts.len() > LARGEST_LOOP {
             return None;
         }
-        let [taken, other] = *function.terminators(block) else { return None };
-        let target = |inst: Inst| match function.operands(inst) {
-            [operand] if function.insts[inst].is_machine(Opcode::BRA) && function.insts[inst].modifiers.is_empty() => match operand.kind {
-                OperandKind::Block(target) => Some(target),
-                _ => None,
-            },
-            _ => None,
+        let entry = match function.terminators(before) {
+            [end] if function.insts[*end].is_machine(Opcode::BRA) => None,
+            _ => Some(branch_guard(function, before, block)?),
         };
-        let (taken_to, other_to) = (target(taken)?, target(other)?);
-        let guard = function.insts[taken].guard?;
-        let is_thread_predicate =
-            matches!(guard.kind, OperandKind::Value(part) if function.values[part.value].file == RegFile::Predicate);
-        if !is_thread_predicate || taken_to == other_to {
-            return None;
-        }
-        let guard = if taken_to == block { guard } else { Guard { negated: !guard.negated, ..guard } };
+        let guard = branch_guard(function, block, block)?;
         let mut phis = FxHashMap::default();
         for &phi in function.phis(block) {
             let source = |from: Block| {
@@ -142,7 +133,27 @@ impl LoopShape {
                 phis.insert(result, (start, next));
             }
         }
-        Some(LoopShape { block, before, guard, phis })
+        Some(LoopShape { block, before, entry, guard, phis })
+    }
+}
+
+/// Returns the condition under which the two branches at the end of a block lead to `to`; `None` if it is no predicate of the thread.
+pub(super) fn branch_guard(function: &Function, from: Block, to: Block) -> Option<Guard> {
+    let [taken, other] = *function.terminators(from) else { return None };
+    let target = |inst: Inst| match function.operands(inst) {
+        [operand] if function.insts[inst].is_machine(Opcode::BRA) && function.insts[inst].modifiers.is_empty() => match operand.kind {
+            OperandKind::Block(target) => Some(target),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (taken_to, other_to) = (target(taken)?, target(other)?);
+    let guard = function.insts[taken].guard?;
+    let is_thread_predicate = matches!(guard.kind, OperandKind::Value(part) if function.values[part.value].file == RegFile::Predicate);
+    match (taken_to == to, other_to == to) {
+        (true, false) if is_thread_predicate => Some(guard),
+        (false, true) if is_thread_predicate => Some(Guard { negated: !guard.negated, ..guard }),
+        _ => None,
     }
 }
 
@@ -204,7 +215,7 @@ pub(super) fn address_slice(function: &Function, shape: &LoopShape, homes: &FxHa
             let Some(&home) = homes.get(&part.value) else { continue };
             if function.insts[home].is(Pseudo::Phi) {
                 shape.phis.get(&part.value)?;
-            } else if !is_speculatable(function, home) {
+            } else if !is_arithmetic(function, home) {
                 return None;
             } else if slice.insert(home) {
                 work.push(home);
@@ -255,6 +266,7 @@ fn choose(function: &Function, shape: &LoopShape, times: &BlockTimes<'_>, surrou
 }
 
 /// Replaces the values of a loop in copies of its instructions.
+#[derive(Clone)]
 pub(super) struct Renaming {
     parts: FxHashMap<Value, Part>,
 }
@@ -265,7 +277,17 @@ impl Renaming {
         Renaming { parts: shape.phis.iter().map(|(&phi, &(start, next))| (phi, if is_next { next } else { start })).collect() }
     }
 
-    fn kind(&self, kind: OperandKind) -> OperandKind {
+    /// Returns the renaming of the iteration after the one that this is for: each phi has the value that was computed for it.
+    pub(super) fn advanced(&self, shape: &LoopShape) -> Renaming {
+        let parts = shape.phis.iter().map(|(&phi, &(_, next))| match self.kind(OperandKind::Value(next)) {
+            OperandKind::Value(part) => (phi, part),
+            _ => (phi, next),
+        });
+        Renaming { parts: parts.collect() }
+    }
+
+    /// Returns what stands for an operand in the copies.
+    pub(super) fn kind(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
                 Some(new) => OperandKind::Value(Part { value: new.value, first: new.first + part.first, count: part.count }),
@@ -301,7 +323,7 @@ impl Renaming {
 fn pipeline(function: &mut Function, shape: &LoopShape, chosen: &Chosen, changes: &mut Vec<Change>) {
     let (mut first, mut next) = (Renaming::new(shape, false), Renaming::new(shape, true));
     let addresses: Vec<Inst> = chosen.addresses.iter().map(|&inst| first.copy(function, inst, None)).collect();
-    let loads: Vec<Inst> = chosen.loads.iter().map(|&inst| first.copy(function, inst, None)).collect();
+    let loads: Vec<Inst> = chosen.loads.iter().map(|&inst| first.copy(function, inst, shape.entry)).collect();
     changes.extend(loads.iter().map(|&inst| Change { inst, from: shape.block, to: shape.before, reason: ChangeReason::FirstIteration }));
     insert_before_end(function, shape.before, addresses.into_iter().chain(loads.iter().copied()));
     let next_addresses: Vec<Inst> = chosen.addresses.iter().map(|&inst| next.copy(function, inst, None)).collect();
@@ -313,7 +335,8 @@ fn pipeline(function: &mut Function, shape: &LoopShape, chosen: &Chosen, changes
     for ((&old, &start), &ahead) in chosen.loads.iter().zip(&loads).zip(&next_loads) {
         for at in 0..function.insts[old].result_count() {
             let result = function.results(old)[at];
-            let (Some(value), Some(start), Some(ahead)) = (result.value(), function.results(start)[at].value(), function.results(ahead)[at].value())
+            let (Some(value), Some(start), Some(ahead)) =
+                (result.value(), function.results(start)[at].value(), function.results(ahead)[at].value())
             else {
                 continue;
             };
@@ -350,4 +373,3 @@ fn remove_unread(function: &mut Function, block: Block, insts: &[Inst]) {
     }
     function.blocks[block].insts.retain(|inst| !gone.contains(inst));
 }
-

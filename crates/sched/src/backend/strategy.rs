@@ -9,8 +9,8 @@
 
 use oriole_ir::Function;
 
-use super::reason::Reason;
 use super::rearrange::{Change, Surroundings};
+use super::reason::Reason;
 use super::schedule::Schedule;
 use super::settings::Settings;
 use crate::code::Code;
@@ -92,6 +92,11 @@ pub trait Strategy {
 
     /// Returns whether the strategy uses [`Region::carried`]. The caller computes these edges only on request.
     fn uses_loop_edges(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the yields of the control words are chosen by a model of several warps.
+    fn tunes_yields(&self) -> bool {
         false
     }
 

@@ -24,9 +24,6 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Number of scoreboards per warp.
-const SCOREBOARDS: usize = 6;
-
 /// Result of a pass.
 pub(super) struct PassResult {
     /// Nodes in issue order.
@@ -61,6 +58,8 @@ impl UnitUse {
 pub(super) struct Pass<'a> {
     view: DirectedGraph<'a>,
     work: &'a [UnitUse],
+    /// Number of scoreboards of a warp.
+    scoreboards: usize,
     settings: &'a Settings,
     weights: &'a Weights,
     /// The live registers at the current position; `None` after register allocation.
@@ -105,11 +104,11 @@ impl Candidate {
 }
 
 impl<'a> Pass<'a> {
-    /// Creates a pass. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
+    /// Creates a pass. `scoreboards` is the number of scoreboards of a warp. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
     /// pass, and is `None` for the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
-        work: &'a [UnitUse],
+        (work, scoreboards): (&'a [UnitUse], usize),
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
@@ -123,6 +122,7 @@ impl<'a> Pass<'a> {
         };
         Pass {
             work,
+            scoreboards,
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
@@ -266,8 +266,8 @@ impl<'a> Pass<'a> {
     /// Returns whether all scoreboards are in use at the current position.
     fn is_crowded(&self) -> bool {
         match self.view.direction {
-            Direction::Forward => self.in_flight.len() >= SCOREBOARDS,
-            Direction::Backward => self.ready_scoreboard_setters > SCOREBOARDS,
+            Direction::Forward => self.in_flight.len() >= self.scoreboards,
+            Direction::Backward => self.ready_scoreboard_setters > self.scoreboards,
         }
     }
 
