@@ -47,7 +47,7 @@ impl Strategy for Scoreboard {
     }
 
     fn description(&self) -> &'static str {
-        "keeps the results in flight within the six scoreboards of a warp"
+        "keeps the results in flight within the scoreboards of a warp"
     }
 
     fn reasons(&self) -> &'static [Reason] {
