@@ -8,7 +8,7 @@
 //!   and their operands do not arrive late there.
 //! - A load moves only if no thread executes it that would not have executed it anyway, and if no store, barrier, fence, call or exit is in
 //!   between: either *D* ends with a branch to the block, whose condition becomes the guard of the load, or all threads of *D* get to the
-//!   block. The arithmetic of its address moves with it.
+//!   block. The arithmetic of its address moves with it. No load leaves a loop (pass `hoist` does that).
 //!
 //! **Downward.** Arithmetic of *D* whose results are read below only one of its successors moves there if *D* has no idle issue slot.
 //!
@@ -147,7 +147,9 @@ fn hoist(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change>
         };
         let is_candidate = |block: &Block| loops.depth(above) <= loops.depth(*block) && is_likely(*block);
         for block in below.into_iter().filter(is_candidate).collect::<Vec<Block>>() {
-            let way = way_to(function, &flow, &post_dominators, above, block);
+            // A load that leaves a loop would be executed once, although the loop may write its word.
+            let is_same_loop = loops.innermost(above) == loops.innermost(block);
+            let way = if is_same_loop { way_to(function, &flow, &post_dominators, above, block) } else { Way::Some };
             let found = choose(function, &dominators, &places, (above, block), way, surroundings, (&mut slots, &mut registers));
             move_up(function, &mut places, (above, block), way, &found, &mut changes);
         }

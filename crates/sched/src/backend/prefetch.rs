@@ -22,6 +22,10 @@
 //! loads are prefetched; the prefetch cannot fault. For a loop whose condition is not of the form above the distance is 1, and the
 //! condition of the loop is the guard. At most `prefetch-lines` lines are prefetched in an iteration.
 //!
+//! The first-level cache is not coherent: a line must not be fetched before a synchronization that precedes the load. So only loads are
+//! prefetched that [`super::software_pipelining`] could move: those of loops that write no memory which they may read and do not
+//! synchronize, and those of memory that is constant while the kernel runs.
+//!
 //! The description of ptxas says that its strategy "inserts and schedules memory prefetch instructions".
 
 use oriole_ir::analysis::ControlFlow;
@@ -31,7 +35,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rearrange::{BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_arithmetic, plain_load};
 use super::reason::Reason;
-use super::software_pipelining::{LoopShape, Renaming, address_slice, definitions};
+use super::software_pipelining::{Conflicts, LoopShape, Renaming, address_slice, definitions};
 use super::strategy::{RegionScheduler, Strategy};
 use super::weighted::WeightedScheduling;
 
@@ -97,6 +101,7 @@ impl Plan {
     fn find(function: &Function, shape: &LoopShape, times: &BlockTimes<'_>, surroundings: Surroundings<'_>) -> Option<Plan> {
         let insts = &function.blocks[shape.block].insts;
         let homes = definitions(function, shape.block);
+        let conflicts = Conflicts::of(function, shape.block);
         let mut slices: FxHashSet<Inst> = FxHashSet::default();
         let mut lines: Vec<(Part, i64)> = Vec::new();
         let mut latency = 0;
@@ -104,7 +109,7 @@ impl Plan {
             if lines.len() >= surroundings.knobs.prefetch_lines {
                 break;
             }
-            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global) else { continue };
+            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global && conflicts.allow(access)) else { continue };
             let Some((base, offset)) = plain_address(function, inst) else { continue };
             // An address that does not change would be loaded once and stay in the cache.
             let Some(slice) = address_slice(function, shape, &homes, inst).filter(|_| homes.contains_key(&base.value)) else { continue };

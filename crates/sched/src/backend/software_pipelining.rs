@@ -167,7 +167,7 @@ struct Chosen {
 
 /// The accesses of a loop that a load could conflict with.
 #[derive(Default)]
-struct Conflicts {
+pub(super) struct Conflicts {
     /// Whether threads may leave or call inside the block.
     leaves: bool,
     /// Whether threads may wait for others, or accesses are ordered.
@@ -177,7 +177,8 @@ struct Conflicts {
 }
 
 impl Conflicts {
-    fn of(function: &Function, block: Block) -> Conflicts {
+    /// Collects the accesses of a block.
+    pub(super) fn of(function: &Function, block: Block) -> Conflicts {
         let mut found = Conflicts::default();
         let insts = &function.blocks[block].insts;
         for &inst in &insts[..insts.len() - function.terminators(block).len()] {
@@ -198,7 +199,7 @@ impl Conflicts {
     }
 
     /// Returns whether a load may be executed before the rest of the previous iteration.
-    fn allow(&self, access: &MemoryAccess) -> bool {
+    pub(super) fn allow(&self, access: &MemoryAccess) -> bool {
         let may_alias = |space: &Space| *space == Space::Generic || access.space == Space::Generic || *space == access.space;
         let is_constant = access.constant && access.space == Space::Global;
         !self.leaves && (is_constant || !self.is_ordered && !self.written.iter().any(may_alias))
