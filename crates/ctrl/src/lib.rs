@@ -8,6 +8,7 @@
 pub mod control_words;
 pub mod flow;
 pub mod serial;
+pub mod tune_yields;
 
 use oriole_ir::{Function, Inst};
 use oriole_isa::Control;

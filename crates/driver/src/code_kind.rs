@@ -9,7 +9,8 @@
 //! |---|---|
 //! | -O0, -O1 if a scheduling mode is given, or more than [`LARGE`] instructions | the default |
 //! | every other function | the default, `c`, `critical-path`, `combined` |
-//! | with a loop of one block | also `loop-aware` |
+//! | with several blocks | also `global` |
+//! | with a loop of one block | also `software-pipelining`, `loop-aware` |
 //! | with matrix products | also `tensor` |
 //!
 //! At -O2 only the default and the last of the list are tried.
@@ -30,6 +31,8 @@ const LARGE: usize = 4_000;
 pub struct CodeKind {
     /// Number of instructions.
     instructions: usize,
+    /// Number of blocks.
+    blocks: usize,
     /// Number of matrix products.
     products: usize,
     /// Number of asynchronous matrix products of a warpgroup, which are also counted in `products`.
@@ -42,7 +45,7 @@ impl CodeKind {
     /// Returns the properties of a function.
     pub fn of_function(function: &Function) -> CodeKind {
         let flow = ControlFlow::compute(function);
-        let mut kind = CodeKind { instructions: 0, products: 0, warpgroup_products: 0, one_block_loops: 0 };
+        let mut kind = CodeKind { instructions: 0, blocks: function.layout.len(), products: 0, warpgroup_products: 0, one_block_loops: 0 };
         for &block in &function.layout {
             kind.one_block_loops += usize::from(flow.successors(block).contains(&block));
             for &inst in &function.blocks[block].insts {
@@ -72,8 +75,11 @@ impl CodeKind {
             return found;
         }
         found.extend([Backend::C, Backend::CRITICAL_PATH, Backend::COMBINED]);
+        if self.blocks > 1 {
+            found.push(Backend::GLOBAL);
+        }
         if self.one_block_loops > 0 {
-            found.push(Backend::LOOP_AWARE);
+            found.extend([Backend::SOFTWARE_PIPELINING, Backend::LOOP_AWARE]);
         }
         if self.products > 0 {
             found.push(Backend::TENSOR);
@@ -105,7 +111,7 @@ mod tests {
     #[test]
     fn strategies_depend_on_loops_and_matrix_products() {
         assert_eq!(names(STRAIGHT, 3), ["b", "c", "critical-path", "combined"]);
-        assert_eq!(names(LOOP, 3), ["b", "c", "critical-path", "combined", "loop-aware"]);
+        assert_eq!(names(LOOP, 3), ["b", "c", "critical-path", "combined", "global", "software-pipelining", "loop-aware"]);
         assert_eq!(names(PRODUCT, 3), ["b", "c", "critical-path", "combined", "tensor"]);
     }
 

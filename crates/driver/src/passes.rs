@@ -9,7 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use oriole_ctrl::{control_words, serial};
+use oriole_ctrl::{control_words, serial, tune_yields};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
@@ -559,6 +559,18 @@ fn serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `control`: computes stalls, scoreboards, yields and register reuse.
 fn control(state: &mut FunctionState<'_>) -> PassOutcome {
+    if state.plan.is_some_and(|plan| plan.backend.strategy().tunes_yields()) {
+        let warps = state
+            .allocation
+            .as_ref()
+            .map_or(1, |allocation| schedule::resident_warps(allocation, state.launch, state.input.hardware.machine));
+        let tuned = tune_yields::run(&mut state.function, state.input.hardware, warps);
+        if state.schedule_context().trace {
+            state.report_data.trace.push_str(&format!("phase 120: {}\n", tuned.note));
+        }
+        state.controls = Some(tuned.controls);
+        return Ok(());
+    }
     state.controls = Some(control_words::run(&mut state.function, state.input.hardware));
     Ok(())
 }

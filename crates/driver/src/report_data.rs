@@ -45,6 +45,7 @@ impl ReportData {
         self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, proved });
         self.target = self.target.or(stats.target);
         if with_trace {
+            self.trace.push_str(&trace::changes_text(function, phase, &stats.changes));
             self.trace.push_str(&trace::text(function, phase, &stats.attempts));
         }
     }

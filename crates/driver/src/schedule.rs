@@ -212,7 +212,7 @@ pub fn estimated_time(function: &Function, allocation: &Allocation, context: Sch
 }
 
 /// Returns the number of resident warps per hardware scheduler with the registers of an allocation.
-fn resident_warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
+pub fn resident_warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
     if let Some(found) = resident_warps_of_blocks(registers, launch, machine) {
         return found;

@@ -55,6 +55,8 @@ pub struct ControlRules {
     pub facts: ControlFacts,
     /// Number of scoreboards of a warp.
     pub scoreboards: usize,
+    /// Whether two instructions of a warp can issue in one cycle; the first one of such a pair has a stall of 0 cycles.
+    pub dual_issue: bool,
     /// Requirements of each opcode.
     requirements: Vec<OpcodeRequirements>,
     /// For each class, whether its instructions may directly follow a block barrier.
@@ -115,6 +117,7 @@ impl ControlRules {
         ControlRules {
             facts: facts.clone(),
             scoreboards: machine.scoreboards as usize,
+            dual_issue: machine.dual_issue,
             requirements: requirements(facts),
             barrier_free: all().map(|class| facts.barrier_free_units.contains(&class.unit().table_name())).collect(),
             caches: all().map(cache).collect(),

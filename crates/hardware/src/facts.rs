@@ -77,6 +77,7 @@ macro_rules! machine_facts {
             resident_blocks: u32, "Most blocks that are resident on a multiprocessor.";
             schedulers: u32, "Sub-partitions, each with a scheduler and its share of registers and warps.";
             issue_per_scheduler: u32, "Instructions that a scheduler issues per cycle.";
+            dual_issue: bool, "Whether a scheduler can issue two independent instructions of a warp to different units in one cycle.";
             registers: u32, "32-bit registers of a multiprocessor, shared evenly by its sub-partitions.";
             registers_per_block: u32, "Most registers of a block.";
             registers_per_thread: u32, "Most registers of a thread.";
@@ -99,7 +100,6 @@ macro_rules! machine_facts {
             uniform_predicates: u32, "Uniform predicates of a warp, without the one that is always true.";
             uniform_registers: u32, "Uniform registers of a warp, without the one that is always zero.";
             max_stall: u32, "Most cycles that an instruction's stall count holds.";
-            // The strategies for dual issue will read the variants and the issue widths; nothing reads them yet.
             page_variants: List<u32>, "Codes of the variants of this architecture.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
             page_post_schedule: u32, "1 where the description's machine installs a hook for scheduling after allocation, 0 where it opts out.";

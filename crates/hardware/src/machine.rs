@@ -4,8 +4,8 @@
 //! [`Machine`] of each. A target whose suffix the sheet does not list (such as `sm_100a`) uses the machine without the suffix.
 //!
 //! Fields whose names start with `page_` are not limits of the hardware. They are parameters of the scheduler in a published description of
-//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`. Nothing reads the variants and the issue widths yet; strategies for
-//! dual issue will.
+//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`. Nothing reads the variants and the issue widths: whether two
+//! instructions of a warp can issue at once is the fact `dual_issue`.
 //!
 //! ```
 //! use oriole_hardware::machine::Machine;

@@ -24,7 +24,10 @@ use oriole_ir::{Block, Function, Inst};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
+use crate::backend::{
+    self, AllocationStage, Backend, Budget, CarriedEdge, Change, ChangeReason, Knobs, Region, RegionScheduler, ScheduleMode, Search,
+    Settings, Surroundings, has_late_accesses,
+};
 use crate::calls::CallCosts;
 use crate::carried::carried_edges;
 use crate::check::{self, OrderViolation};
@@ -97,6 +100,8 @@ pub struct Stats {
     pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
+    /// What the strategy changed before it ordered the regions: instructions moved between blocks, or removed.
+    pub changes: Vec<Change>,
     /// Every attempt at a block with the reasons of its decisions, if [`Scheduler::trace`] is set.
     pub attempts: Vec<TracedAttempt>,
 }
@@ -225,6 +230,7 @@ struct BudgetSearch {
 impl Scheduler<'_> {
     /// Schedules a function on SSA values, before register allocation, and returns statistics.
     pub fn run_on_values(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+        let changes = self.rearrange(function);
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
@@ -251,7 +257,7 @@ impl Scheduler<'_> {
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
         let target = self.targets(old);
-        let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
+        let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), changes, ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
         let budgets = self
             .lower_occupancy_percents
@@ -305,6 +311,27 @@ impl Scheduler<'_> {
         }
         stats.tradeoff = tradeoff.best(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
         Ok(stats)
+    }
+
+    /// Lets the strategy change the function as a whole. All changes are dropped if they need more registers than the original code may use.
+    fn rearrange(&self, function: &mut Function) -> Vec<Change> {
+        let strategy = self.backend.strategy();
+        if !strategy.rearranges() || has_late_accesses(function) {
+            return Vec::new();
+        }
+        let original = function.clone();
+        let mut changes = strategy.rearrange(function, Surroundings { model: self.model, costs: self.costs, knobs: &self.knobs });
+        if changes.is_empty() {
+            return changes;
+        }
+        let old = peak_of_function(&original);
+        let allowed = elementwise_max(self.targets(old), old);
+        if peak_of_function(function).iter().zip(allowed).any(|(found, allowed)| *found > allowed) {
+            *function = original;
+            changes.truncate(1);
+            changes[0].reason = ChangeReason::TooManyRegisters;
+        }
+        changes
     }
 
     /// Schedules a block with at most `allowed` registers of each class. Returns its estimated cycles and its maximum number of live
@@ -593,6 +620,24 @@ impl LiveValues {
     pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
         BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
     }
+}
+
+/// Returns the maximum number of live registers of each class in a function in SSA form, in its current order.
+fn peak_of_function(function: &Function) -> Counts {
+    let flow = ControlFlow::compute(function);
+    let liveness = Liveness::compute(function, &flow);
+    let numbers = from_ir::ValueNumbers::new(function);
+    let products = ProductRegisters::on_values(function, &numbers);
+    let mut tracker = PressureTracker::new(numbers.empty().groups().len());
+    let mut peak = [0; REGISTER_CLASSES];
+    for &block in &function.layout {
+        let mut code = numbers.empty();
+        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_values(&mut code, &numbers, function, &products, inst));
+        let range = 0..code.items.len();
+        let live = LiveValues::of_block(function, &numbers, &liveness, block);
+        peak = elementwise_max(peak, peak_pressure(&code, &range, &mut tracker, live.as_liveness(), range.clone()));
+    }
+    peak
 }
 
 /// Returns the elementwise maximum, by register class.

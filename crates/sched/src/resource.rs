@@ -15,7 +15,7 @@
 //! schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use [`Costs`] only.
 
 use oriole_hardware::machine::Machine;
-use oriole_hardware::units::{Rates, UNITS};
+use oriole_hardware::units::{Rates, UNITS, Unit};
 use oriole_hardware::{Class, Profile, ThroughputClass};
 use oriole_isa::{Instruction, RegFile, accesses};
 
@@ -118,6 +118,10 @@ impl ResourceNeeds {
 pub struct Costs {
     /// By class: index of its unit, and cycles that an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
+    /// Number of scoreboards of a warp.
+    scoreboards: usize,
+    /// Whether two instructions of a warp can issue in one cycle.
+    dual_issue: bool,
 }
 
 impl Costs {
@@ -132,7 +136,34 @@ impl Costs {
             let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
             (class.unit().index(), cycles as i32)
         };
-        Costs { classes: oriole_hardware::Classes::get().all().map(cost).collect() }
+        Costs {
+            classes: oriole_hardware::Classes::get().all().map(cost).collect(),
+            scoreboards: machine.scoreboards as usize,
+            dual_issue: machine.dual_issue,
+        }
+    }
+
+    /// Returns the number of scoreboards of a warp.
+    pub fn scoreboards(&self) -> usize {
+        self.scoreboards
+    }
+
+    /// Returns whether two independent instructions of a warp can issue to different units in one cycle.
+    pub fn dual_issue(&self) -> bool {
+        self.dual_issue
+    }
+
+    /// Returns the costs of the same machine with dual issue.
+    #[cfg(test)]
+    pub(crate) fn with_dual_issue(self) -> Costs {
+        Costs { dual_issue: true, ..self }
+    }
+
+    /// Returns whether instructions of two classes may issue in one cycle, one after the other, if neither depends on the other: they are
+    /// executed by different units, and neither is a branch or a barrier.
+    pub fn can_pair(&self, first: Class, second: Class) -> bool {
+        let is_flow = |class: Class| class.unit() == Unit::Branch;
+        self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
     }
 
     /// Returns the index of the unit of a class in the resource vector.

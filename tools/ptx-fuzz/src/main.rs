@@ -85,6 +85,9 @@ struct Run {
     /// Also with every backend and mode of the scheduler, from -O1 on.
     #[arg(long)]
     schedulers: bool,
+    /// Only with these scheduling strategies, from -O1 on.
+    #[arg(long, value_delimiter = ',')]
+    strategies: Vec<String>,
     /// Compiles each program for that many of the levels and targets, in turn; for all if not given.
     #[arg(long)]
     each: Option<usize>,
@@ -227,8 +230,19 @@ fn run(options: &Run) -> Result<bool, String> {
     for name in &options.targets {
         let target = target(name)?;
         for &level in &options.levels {
-            configurations.push(Configuration::new(target, level));
             let scheduled = |scheduler| Configuration { scheduler: Some(scheduler), ..Configuration::new(target, level) };
+            if !options.strategies.is_empty() && level > 0 {
+                for name in &options.strategies {
+                    let found: Vec<judge::Scheduler> =
+                        judge::schedulers().into_iter().filter(|(backend, _)| backend.name() == name).collect();
+                    if found.is_empty() {
+                        return Err(format!("no strategy {name}"));
+                    }
+                    configurations.extend(found.into_iter().map(scheduled));
+                }
+                continue;
+            }
+            configurations.push(Configuration::new(target, level));
             if options.schedulers && level > 0 {
                 configurations.extend(judge::schedulers().into_iter().map(scheduled));
             }

@@ -39,6 +39,7 @@
 
 use std::iter::repeat_with;
 
+use oriole_hardware::units::Unit;
 use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::{SmallVec, smallvec};
@@ -179,6 +180,32 @@ pub struct StallSummary {
     pub parts: Vec<StallParts>,
 }
 
+/// Sets the stall of the first instruction of each pair that may issue in one cycle to 0: two instructions of different units, neither of
+/// which has a minimum stall of its own. Dependences lengthen the stall again.
+fn open_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
+    let may_pair = |inst: &InstAccesses| {
+        let wants = rules.requirements(inst.opcode);
+        !wants.yields_with_stall_0 && u32::from(wants.least_stall) <= rules.facts.least_stall && inst.class.unit() != Unit::Branch
+    };
+    for block in &code.blocks {
+        let mut at = block.range.start;
+        while at + 1 < block.range.end {
+            let (first, second) = (&inst_accesses[at], &inst_accesses[at + 1]);
+            let is_pair = may_pair(first) && may_pair(second) && first.class.unit() != second.class.unit();
+            // A dependence between the two lengthens the stall, which ends the pair.
+            let depends = first
+                .writes
+                .iter()
+                .any(|written| second.reads.iter().chain(&second.writes).any(|other| other.register == written.register));
+            if is_pair && !depends && controls[at + 1].wait == 0 {
+                controls[at].stall = 0;
+                at += 1;
+            }
+            at += 1;
+        }
+    }
+}
+
 /// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the causes if `with_causes`.
 pub fn compute_stalls(
     code: &Code<'_>,
@@ -193,6 +220,9 @@ pub fn compute_stalls(
     for (control, inst) in controls.iter_mut().zip(inst_accesses) {
         let wants = rules.requirements(inst.opcode);
         control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
+    }
+    if rules.dual_issue {
+        open_pairs(code, inst_accesses, rules, controls);
     }
     let own = |(position, control): (usize, &Control)| -> StallParts {
         smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: position as u32 }]

@@ -2,7 +2,7 @@
 //!
 //! The model is an in-order pipeline that issues at most one instruction per cycle. An instruction issues when its operands are available,
 //! its functional unit is free and the previous instruction has issued. It then occupies its unit for a fixed number of cycles. Pseudo
-//! operations take no issue slot.
+//! operations take no issue slot. On a machine with dual issue, a second instruction of another unit may issue in the same cycle.
 //!
 //! [`estimate`] returns the length of a given order; [`lower_bound`] returns a lower bound for every order of a region. A region whose
 //! original order has the length of the lower bound needs no scheduling. Both are linear in nodes and edges.
@@ -60,12 +60,14 @@ pub(super) struct Clock<'a> {
     pub free: [u32; UNITS],
     /// Completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
+    /// Issue cycle and class of the last instruction, if a second one can issue in its cycle.
+    open: Option<(u32, Class)>,
 }
 
 impl<'a> Clock<'a> {
     /// Returns the state at the start of a region: cycle 0, all units free.
     pub(super) fn new(costs: &'a Costs) -> Clock<'a> {
-        Clock { costs, cycle: 0, free: [0; UNITS], in_flight: BinaryHeap::new() }
+        Clock { costs, cycle: 0, free: [0; UNITS], in_flight: BinaryHeap::new(), open: None }
     }
 
     /// Issues an instruction in the first possible cycle from `earliest` on, and returns that cycle.
@@ -74,10 +76,23 @@ impl<'a> Clock<'a> {
             return earliest.max(self.cycle);
         }
         let (unit, cycles) = (self.costs.unit(class), self.costs.cycles(class));
+        if let Some(at) = self.pair_cycle(class, earliest) {
+            self.free[unit] = at + cycles.max(1) as u32;
+            self.open = None;
+            return at;
+        }
         let at = self.cycle.max(earliest).max(self.free[unit]);
         self.free[unit] = at + cycles.max(1) as u32;
         self.cycle = at + 1;
+        self.open = self.costs.dual_issue().then_some((at, class));
         at
+    }
+
+    /// Returns the cycle of the last instruction if an instruction whose operands are available from `earliest` on can issue together with
+    /// it; `None` on a machine without dual issue.
+    pub(super) fn pair_cycle(&self, class: Class, earliest: u32) -> Option<u32> {
+        let (at, first) = self.open?;
+        (earliest <= at && self.free[self.costs.unit(class)] <= at && self.costs.can_pair(first, class)).then_some(at)
     }
 
     /// Records an in-flight instruction that holds a scoreboard until cycle `until`.
@@ -116,7 +131,7 @@ pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<
 pub fn lower_bound(code: &Code, graph: &Graph, costs: &Costs) -> Length {
     let mut lower_bound = Length::default();
     let mut busy = [(0, 0); UNITS];
-    let mut instructions = 0;
+    let mut instructions = 0_u32;
     for (node, depth) in graph.depths().into_iter().take(graph.items()).enumerate() {
         lower_bound.add(depth, graph.tail(node as u32));
         let item = &code.items[graph.region.start + node];
@@ -126,6 +141,9 @@ pub fn lower_bound(code: &Code, graph: &Graph, costs: &Costs) -> Length {
             (*sum, *longest) = (*sum + cycles, cycles.max(*longest));
             instructions += 1;
         }
+    }
+    if costs.dual_issue() {
+        instructions = instructions.div_ceil(2);
     }
     // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they
     // do not count. Which instruction is last is open; the bound assumes the one that occupies the unit longest.

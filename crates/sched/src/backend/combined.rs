@@ -15,26 +15,33 @@
 //!
 //! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
 
-use super::backtracking;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use super::backtracking::{self, Backtracking};
 use super::budget::SearchBudget;
 use super::clock::lower_bound;
-use super::critical_path::ByCriticalPath;
+use super::critical_path::{ByCriticalPath, CriticalPath};
 use super::engine::{Proposal, RegionFigures, cycles_with_ports, enter, run};
-use super::latency::ByMemoryPath;
-use super::loop_aware::{self, steady_state};
-use super::permutation;
-use super::pressure;
+use super::latency::{ByMemoryPath, Latency};
+use super::loop_aware::{self, LoopAware, steady_state};
+use super::permutation::{self, Permutation};
+use super::pressure::{self, Pressure};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::tensor;
-use super::tree;
-use super::weighted;
+use super::tensor::{self, Tensor};
+use super::tree::{self, TreeScheduling};
+use super::weighted::{self, WeightedScheduling};
 use crate::pressure::PressureTracker;
 
 /// Largest number of items of a region on which every strategy is tried. On larger regions only strategies that take linear time are tried.
 const SMALL_REGION: usize = 512;
+
+/// The strategies whose orders are compared.
+const MEMBERS: [&dyn Strategy; 9] =
+    [&WeightedScheduling, &TreeScheduling, &CriticalPath, &Latency, &Backtracking, &Permutation, &LoopAware, &Tensor, &Pressure];
 
 /// The strategy `combined`.
 pub(super) struct Combined;
@@ -52,38 +59,12 @@ impl Strategy for Combined {
 
     /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
-        &[
-            Reason::OnlyOne,
-            Reason::PressureOverflow,
-            Reason::Batch,
-            Reason::Registers,
-            Reason::Cost,
-            Reason::DependencyCycle,
-            Reason::RegisterDelta,
-            Reason::WeightedRegisters,
-            Reason::WeightedParallelism,
-            Reason::WeightedForward,
-            Reason::Position,
-            Reason::Priority,
-            Reason::ResultLatency,
-            Reason::RejectedForWait,
-            Reason::RejectedForRegisters,
-            Reason::RejectedForWrite,
-            Reason::LeastCost,
-            Reason::Ports,
-            Reason::SourceOrder,
-            Reason::Opens,
-            Reason::Chain,
-            Reason::MemoryPath,
-            Reason::Interleaved,
-            Reason::Optimal,
-            Reason::SearchEnded,
-            Reason::TooLarge,
-            Reason::TakenBack,
-            Reason::LoopCarried,
-            Reason::Alternates,
-            Reason::Spaced,
-        ]
+        static REASONS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
+            let found: BTreeSet<Reason> =
+                MEMBERS.iter().flat_map(|member| member.reasons()).copied().chain([Reason::SourceOrder]).collect();
+            found.into_iter().collect()
+        });
+        &REASONS
     }
 
     /// Returns the function that schedules a region.
@@ -171,10 +152,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 #[cfg(test)]
 mod tests {
-    use super::super::critical_path::CriticalPath;
     use super::super::engine::testing::Bench;
-    use super::super::latency::Latency;
-    use super::super::permutation::Permutation;
     use super::*;
 
     #[test]
@@ -191,7 +169,7 @@ mod tests {
         let bench = Bench::new(&lines);
         let length = |strategy: &dyn Strategy| bench.run(strategy, &[0, 1, 2], &[21, 31]).0.length;
         let combined = length(&Combined);
-        let others: [&dyn Strategy; 4] = [&CriticalPath, &Latency, &Permutation, &weighted::WeightedScheduling];
+        let others: [&dyn Strategy; 4] = [&CriticalPath, &Latency, &Permutation, &WeightedScheduling];
         assert!(others.into_iter().all(|other| !length(other).is_shorter_than(combined)), "{combined:?}");
         assert!(combined.is_shorter_than(bench.before()));
     }

@@ -98,6 +98,8 @@ pub(super) struct Candidate {
     pub awaits_scoreboard: bool,
     /// Number of instructions in flight that hold a scoreboard.
     pub scoreboards_in_use: usize,
+    /// Whether it can issue in the cycle of the previous instruction.
+    pub pairs: bool,
     /// Number of the current step, from 1.
     pub step: u32,
 }
@@ -374,6 +376,7 @@ impl Engine<'_, '_> {
             sets_scoreboard: facts.sets_scoreboard[index],
             awaits_scoreboard: self.awaits_scoreboard[index],
             scoreboards_in_use: self.clock.scoreboards_in_use(),
+            pairs: facts.item(node).opcode.is_some() && self.clock.pair_cycle(facts.item(node).class, self.earliest[index]).is_some(),
             step: self.step,
         }
     }

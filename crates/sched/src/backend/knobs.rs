@@ -118,7 +118,15 @@ knobs! {
     "depth-stall" depth_stall: u32 = 6, "depth-first: stall cycles for which a chain is not left.";
     "loop-rounds" loop_rounds: usize = 4, "loop-aware: schedules of a loop body, each with what the one before leaves in flight.";
     "tensor-spacing" tensor_spacing: u32 = 2, "tensor: matrix products between two loads that are ready.";
-    "scoreboard-limit" scoreboard_limit: usize = 6, "scoreboard: results in flight above which no further one is started.";
+    "scoreboard-limit" scoreboard_limit: Option<usize> = None, "scoreboard: results in flight above which no further one is started; auto: the scoreboards of the machine.";
+    "pairing-window" pairing_window: usize = 16, "pairing: instructions among which a partner is looked for.";
+    "global-registers" global_registers: usize = 16, "global: registers of results that may move to the end of one block.";
+    "global-loads" global_loads: usize = 8, "global: loads that may move out of one block.";
+    "pipeline-registers" pipeline_registers: usize = 16, "software-pipelining: registers that the loads of the next iteration may take.";
+    "pipeline-gain" pipeline_gain: u32 = 12, "software-pipelining: cycles of an iteration that must be saved.";
+    "pipeline-address" pipeline_address: usize = 12, "software-pipelining: instructions of the addresses of the next iteration.";
+    "prefetch-distance" prefetch_distance: u32 = 4, "prefetch: iterations ahead, at most.";
+    "prefetch-lines" prefetch_lines: usize = 4, "prefetch: lines that an iteration prefetches, at most.";
     "tree-solutions" tree_solutions: usize = 4_096, "C: solutions that are kept for regions that look alike.";
 }
 

@@ -16,37 +16,49 @@
 //! | `depth-first`, `pressure` | orders with few live registers | [`depth_first`], [`pressure`] |
 //! | `loop-aware` | fewest cycles per iteration | [`loop_aware`] |
 //! | `combined` | the best of several for each region | [`combined`] |
+//! | `global`, `software-pipelining`, `barrier-coalescence`, `prefetch` | change the function first ([`rearrange`]), then order as B | one module each |
+//! | `dual-issue`, `pairing` | pairs for machines with dual issue | [`dual_issue`] |
+//! | `warp-schedule` | as B, with yields tuned by a model of several warps | [`warp_schedule`] |
 //!
 //! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
 //! [`registry`] is the table of all strategies; `docs/contributing.md` has a checklist for new ones.
 
 mod backtracking;
+mod barrier_coalescence;
 mod budget;
 mod clock;
 mod combined;
 mod critical_path;
 mod depth_first;
+mod dual_issue;
 mod engine;
+mod global;
 mod knobs;
 mod latency;
 mod list;
 mod loop_aware;
 mod permutation;
 mod ports;
+mod prefetch;
 mod pressure;
+mod rearrange;
 mod reason;
 mod registry;
 mod schedule;
 mod scoreboard;
 mod settings;
+mod software_pipelining;
 mod strategy;
 mod tensor;
 mod tree;
+mod warp_schedule;
 mod weighted;
 
 pub use clock::{Length, estimate, lower_bound};
 pub use knobs::Knobs;
 pub(crate) use ports::measure_allocated;
+pub(crate) use rearrange::has_late_accesses;
+pub use rearrange::{Change, ChangeReason, Surroundings};
 pub use reason::Reason;
 pub use registry::Backend;
 pub use schedule::{Pick, Schedule, Search};

@@ -107,7 +107,8 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let reaches_bound = is_shortest(region, &best);
     let (order, search) = if reaches_bound {
         (best.order, Search::Optimal)
-    } else if items > knobs.permutation_size.min(MOST_ITEMS) {
+    } else if items > knobs.permutation_size.min(MOST_ITEMS) || region.costs.dual_issue() {
+        // The search issues one instruction in a cycle.
         (best.order, Search::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);

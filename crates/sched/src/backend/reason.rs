@@ -94,12 +94,14 @@ pub enum Reason {
     FewerScoreboards,
     /// scoreboard: the winner reads a result in flight, which frees its scoreboard.
     FreesScoreboard,
+    /// dual-issue, pairing: the winner issues in the cycle of the previous instruction.
+    Pairs,
 }
 
 impl Reason {
     /// All reasons, in the order of the variants.
     #[cfg(test)]
-    pub(super) const ALL: [Reason; 44] = [
+    pub(super) const ALL: [Reason; 45] = [
         Reason::OnlyOne,
         Reason::PressureOverflow,
         Reason::Batch,
@@ -144,6 +146,7 @@ impl Reason {
         Reason::Spaced,
         Reason::FewerScoreboards,
         Reason::FreesScoreboard,
+        Reason::Pairs,
     ];
 
     /// Returns the reason as text that completes the sentence "it goes first because ...".
@@ -193,6 +196,7 @@ impl Reason {
             Reason::Spaced => "loads and matrix products alternate",
             Reason::FewerScoreboards => "the other would need one more scoreboard",
             Reason::FreesScoreboard => "it frees a scoreboard",
+            Reason::Pairs => "it issues together with the instruction before",
         }
     }
 }

@@ -4,22 +4,28 @@
 use std::fmt;
 
 use super::backtracking::Backtracking;
+use super::barrier_coalescence::BarrierCoalescence;
 use super::combined::Combined;
 use super::critical_path::CriticalPath;
 use super::depth_first::DepthFirst;
+use super::dual_issue::{DualIssue, Pairing};
+use super::global::Global;
 use super::latency::Latency;
 use super::list::ListScheduling;
 use super::loop_aware::LoopAware;
 use super::permutation::Permutation;
+use super::prefetch::Prefetch;
 use super::pressure::Pressure;
 use super::scoreboard::Scoreboard;
+use super::software_pipelining::SoftwarePipelining;
 use super::strategy::Strategy;
 use super::tensor::Tensor;
 use super::tree::TreeScheduling;
+use super::warp_schedule::WarpSchedule;
 use super::weighted::WeightedScheduling;
 
 /// All strategies. A [`Backend`] is an index into this table.
-const STRATEGIES: [&dyn Strategy; 13] = [
+const STRATEGIES: [&dyn Strategy; 20] = [
     &ListScheduling,
     &WeightedScheduling,
     &TreeScheduling,
@@ -33,6 +39,13 @@ const STRATEGIES: [&dyn Strategy; 13] = [
     &Tensor,
     &Scoreboard,
     &Combined,
+    &Global,
+    &SoftwarePipelining,
+    &BarrierCoalescence,
+    &Prefetch,
+    &DualIssue,
+    &Pairing,
+    &WarpSchedule,
 ];
 
 /// The strategy that schedules a function, as an index into the table of strategies.
@@ -51,6 +64,10 @@ impl Backend {
     pub const COMBINED: Backend = Backend(12);
     /// List scheduling by the longest path ([`super::critical_path`]).
     pub const CRITICAL_PATH: Backend = Backend(5);
+    /// Motion between blocks ([`super::global`]).
+    pub const GLOBAL: Backend = Backend(13);
+    /// Loads of the next iteration before the arithmetic of this one ([`super::software_pipelining`]).
+    pub const SOFTWARE_PIPELINING: Backend = Backend(14);
     /// Loop bodies by the cycles of an iteration ([`super::loop_aware`]).
     pub const LOOP_AWARE: Backend = Backend(9);
     /// Regions with matrix products ([`super::tensor`]).
@@ -111,8 +128,15 @@ mod tests {
         assert!(Backend::ALL.into_iter().all(|backend| Backend::parse(backend.name()) == Some(backend)));
         assert_eq!(["a", "b", "c", "d"].map(Backend::parse), [Some(Backend::A), Some(Backend::B), Some(Backend::C), None]);
         assert!(Backend::ALL.iter().all(|backend| !backend.strategy().description().is_empty()));
-        let named = [Backend::COMBINED, Backend::CRITICAL_PATH, Backend::LOOP_AWARE, Backend::TENSOR];
-        assert_eq!(named.map(Backend::name), ["combined", "critical-path", "loop-aware", "tensor"]);
+        let named = [
+            Backend::COMBINED,
+            Backend::CRITICAL_PATH,
+            Backend::LOOP_AWARE,
+            Backend::TENSOR,
+            Backend::GLOBAL,
+            Backend::SOFTWARE_PIPELINING,
+        ];
+        assert_eq!(named.map(Backend::name), ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining"]);
         assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
     }
 

@@ -51,7 +51,7 @@ impl Strategy for Scoreboard {
 
     /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
-        "keeps the results in flight within the six scoreboards of a warp"
+        "keeps the results in flight within the scoreboards of a warp"
     }
 
     /// Returns the reasons that a trace of this strategy may give for a decision.
@@ -74,7 +74,7 @@ impl Strategy for Scoreboard {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let facts = RegionFigures::new(region);
-    let limit = region.settings.knobs.scoreboard_limit;
+    let limit = region.settings.knobs.scoreboard_limit.unwrap_or(region.costs.scoreboards());
     run(&facts, groups.as_ref(), &mut ByScoreboards { limit }).into_schedule(region, tracker, Search::None)
 }
 
@@ -110,7 +110,7 @@ mod tests {
         let (all, _) = bench.run(&CriticalPath, &[0, 1], &live_out);
         assert!(most_in_flight(&all.order, 12) > 6);
         for limit in [3, 6] {
-            bench.settings.knobs = Knobs { scoreboard_limit: limit, ..Knobs::default() };
+            bench.settings.knobs = Knobs { scoreboard_limit: Some(limit), ..Knobs::default() };
             let (schedule, _) = bench.run(&Scoreboard, &[0, 1], &live_out);
             let most = most_in_flight(&schedule.order, 12);
             assert!(most <= limit && most > 1, "{most} in flight where {limit} are allowed");

@@ -7,6 +7,9 @@
 //! A new strategy is a module with a type that implements [`Strategy`], and one line in the table of [`super::registry`]. The checklist is
 //! in `docs/contributing.md`, "Add a scheduling strategy".
 
+use oriole_ir::Function;
+
+use super::rearrange::{Change, Surroundings};
 use super::reason::Reason;
 use super::schedule::Schedule;
 use super::settings::Settings;
@@ -90,5 +93,21 @@ pub trait Strategy {
     /// Returns whether the strategy uses [`Region::carried`]. The caller computes these edges only on request.
     fn uses_loop_edges(&self) -> bool {
         false
+    }
+
+    /// Returns whether the yields of the control words are chosen by a model of several warps.
+    fn tunes_yields(&self) -> bool {
+        false
+    }
+
+    /// Returns whether [`Strategy::rearrange`] may change functions.
+    fn rearranges(&self) -> bool {
+        false
+    }
+
+    /// Changes a function in SSA form as a whole, before its regions are ordered: moves instructions between blocks, or removes some.
+    /// Returns every change with its reason. The caller drops all changes if they need too many registers.
+    fn rearrange(&self, _function: &mut Function, _surroundings: Surroundings<'_>) -> Vec<Change> {
+        Vec::new()
     }
 }

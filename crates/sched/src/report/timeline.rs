@@ -159,19 +159,17 @@ impl Delay {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ResultsInFlight {
     /// By scoreboard: the number of cycles until it is released.
-    scoreboards: [u32; SCOREBOARDS],
+    scoreboards: Vec<u32>,
     /// By register number: the number of cycles until its value is ready. Registers without an entry are ready.
     registers: FxHashMap<u32, u32>,
 }
 
-/// Number of values of a three-bit scoreboard index. The hardware has six scoreboards.
-const SCOREBOARDS: usize = 8;
-
 impl ResultsInFlight {
     /// Merges the results in flight at the end of another predecessor: the longer time counts.
     pub fn merge(&mut self, other: &ResultsInFlight) {
-        for (cycles, other) in self.scoreboards.iter_mut().zip(other.scoreboards) {
-            *cycles = (*cycles).max(other);
+        self.scoreboards.resize(self.scoreboards.len().max(other.scoreboards.len()), 0);
+        for (cycles, other) in self.scoreboards.iter_mut().zip(&other.scoreboards) {
+            *cycles = (*cycles).max(*other);
         }
         for (&register, &other) in &other.registers {
             let cycles = self.registers.entry(register).or_default();
@@ -249,6 +247,7 @@ pub fn by_controls(
 ) -> Timing {
     let mut timing = Timing::default();
     let released = &mut in_flight.scoreboards;
+    released.resize(figures.costs.scoreboards(), 0);
     let mut free = [0_u32; UNITS];
     for (position, &inst) in range.clone().zip(insts) {
         let (class, control) = (code.items[position].class, controls(inst));
@@ -277,7 +276,8 @@ pub fn by_controls(
         }
         timing.waited += at - timing.cycles;
         timing.issued.push(at);
-        timing.cycles = at + u32::from(control.stall.max(1));
+        let least = u8::from(!figures.costs.dual_issue());
+        timing.cycles = at + u32::from(control.stall.max(least));
     }
     released.iter_mut().for_each(|until| *until = until.saturating_sub(timing.cycles));
     timing

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{Length, Reason, Schedule, ScheduleMode, Search};
+use crate::backend::{Change, ChangeReason, Length, Reason, Schedule, ScheduleMode, Search};
 
 /// One scheduling decision; instructions are indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,6 +140,21 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
             );
             append_picks(&mut text, function, attempt, number);
         }
+    }
+    text
+}
+
+/// Formats what a strategy changed before it ordered the regions. Each change is a line `from -> to  instruction | reason`.
+pub fn changes_text(function: &Function, phase: u8, changes: &[Change]) -> String {
+    let mut text = String::new();
+    for &Change { inst, from, to, reason } in changes {
+        let place = match reason {
+            ChangeReason::RepeatedBarrier | ChangeReason::RepeatedFence => format!("{from:?} removed"),
+            ChangeReason::TooManyRegisters => format!("{from:?}"),
+            _ if from == to => format!("{from:?} added"),
+            _ => format!("{from:?} -> {to:?}"),
+        };
+        let _ = writeln!(text, "phase {phase} {place}: {} | {}", inst_text(function, inst), reason.text());
     }
     text
 }

@@ -1,11 +1,13 @@
 //! Translates a machine instruction into the properties that the timing model needs ([`Op`]): pipe, issue rate, control word, register
 //! operands, memory access and effect on control flow. They do not depend on the warp that issues the instruction.
 
+use std::borrow::Cow;
+
 use oriole_hardware::ThroughputClass;
 use oriole_hardware::costs::Costs;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
-use oriole_hardware::{Class, Model, Time};
+use oriole_hardware::{Class, Model, Profile, Time};
 use oriole_isa::{AccessPlace, Control, Instruction, Opcode, RegFile, Target, Value, accesses};
 use smallvec::SmallVec;
 
@@ -146,16 +148,33 @@ pub struct Op {
 /// The hardware figures of one target, used to build [`Op`]s.
 pub struct Figures {
     pub target: Target,
-    pub model: &'static Model,
-    pub machine: &'static Machine,
-    pub rates: &'static Rates,
+    pub model: Cow<'static, Model>,
+    pub machine: Cow<'static, Machine>,
+    pub rates: Cow<'static, Rates>,
     pub costs: &'static Costs,
 }
 
 impl Figures {
     /// Collects the figures of a target from the hardware model.
     pub fn of(target: Target) -> Figures {
-        Figures { target, model: Model::of(target), machine: Machine::of(target), rates: Rates::of(target), costs: Costs::of(target) }
+        Figures {
+            target,
+            model: Cow::Borrowed(Model::of(target)),
+            machine: Cow::Borrowed(Machine::of(target)),
+            rates: Cow::Borrowed(Rates::of(target)),
+            costs: Costs::of(target),
+        }
+    }
+
+    /// Collects the figures of a profile file.
+    pub fn of_profile(profile: &Profile) -> Figures {
+        Figures {
+            target: profile.target,
+            model: Cow::Owned(profile.model.clone()),
+            machine: Cow::Owned(profile.machine.clone()),
+            rates: Cow::Owned(profile.rates.clone()),
+            costs: Costs::of(profile.target),
+        }
     }
 
     /// Builds the model's view of `instruction` at byte address `address`.
@@ -181,7 +200,7 @@ impl Figures {
 
     /// Returns the published issue interval of a class in cycles per warp instruction and sub-partition; 1 if unpublished.
     fn published(&self, class: Class) -> u32 {
-        ThroughputClass::of(class).cycles(self.rates, self.machine).unwrap_or(1)
+        ThroughputClass::of(class).cycles(&self.rates, &self.machine).unwrap_or(1)
     }
 
     /// Returns the pipe of an instruction and the number of cycles for which the instruction occupies it.
@@ -239,6 +258,8 @@ impl Figures {
             Opcode::ATOMG => (Space::Global, TimedAccessKind::Atomic),
             Opcode::ATOM => (Space::Generic, TimedAccessKind::Atomic),
             Opcode::RED | Opcode::REDG => (Space::Global, TimedAccessKind::Reduction),
+            // A prefetch is a load without a result.
+            Opcode::CCTL if says(".PF1") => (Space::Global, TimedAccessKind::Load),
             Opcode::LDGDEPBAR => return SharedUnitWork::CopyFence,
             Opcode::LDC => return SharedUnitWork::Constant(self.costs.constant_issue),
             _ => {

@@ -19,6 +19,7 @@ mod trace;
 
 use std::fmt;
 
+use oriole_hardware::Profile;
 use oriole_hardware::occupancy::{Launch as Shape, Occupancy};
 use rustc_hash::FxHashMap;
 
@@ -141,8 +142,22 @@ impl std::error::Error for Failure {}
 
 /// Estimates the duration of a launch. The sampled blocks execute on `memory` and change it; all other blocks are not executed.
 pub fn estimate(code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effort) -> Result<Estimate, Failure> {
-    let figures = Figures::of(code.target());
-    let occupancy = occupancy(&figures, code, launch)?;
+    estimate_on(&Figures::of(code.target()), code, launch, memory, effort)
+}
+
+/// Estimates the duration of a launch on the machine of a profile file, as [`estimate`] does for the built-in machines.
+pub fn estimate_with_profile(
+    code: &Code,
+    launch: &Launch,
+    memory: &mut Memory,
+    effort: &Effort,
+    profile: &Profile,
+) -> Result<Estimate, Failure> {
+    estimate_on(&Figures::of_profile(profile), code, launch, memory, effort)
+}
+
+fn estimate_on(figures: &Figures, code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effort) -> Result<Estimate, Failure> {
+    let occupancy = occupancy(figures, code, launch)?;
     let processors = u64::from(figures.costs.multiprocessors);
     let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
     let active = blocks.min(processors);
@@ -150,7 +165,7 @@ pub fn estimate(code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effo
     let looked_at = u64::from(effort.multiprocessors.max(1)).min(active);
     for sample in 0..looked_at {
         let first = sample * active / looked_at;
-        let estimate = one_processor(&figures, code, launch, memory, effort, occupancy, first)?;
+        let estimate = one_processor(figures, code, launch, memory, effort, occupancy, first)?;
         if slowest.as_ref().is_none_or(|slowest| estimate.kernel > slowest.kernel) {
             slowest = Some(estimate);
         }
@@ -164,7 +179,7 @@ fn occupancy(figures: &Figures, code: &Code, launch: &Launch) -> Result<Occupanc
         code.needs(&launch.kernel).ok_or_else(|| Failure(format!("the code has no kernel `{}`", launch.kernel)))?;
     let threads = launch.block.iter().product();
     let shape = Shape { threads, registers, static_shared, dynamic_shared: launch.shared_bytes, barriers: 1, carve_out: None };
-    let occupancy = shape.occupancy(figures.machine).map_err(|refusal| Failure(refusal.to_string()))?;
+    let occupancy = shape.occupancy(&figures.machine).map_err(|refusal| Failure(refusal.to_string()))?;
     if occupancy.blocks == 0 { Err(Failure("not even one block fits on a multiprocessor".to_owned())) } else { Ok(occupancy) }
 }
 

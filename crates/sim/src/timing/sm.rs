@@ -2,7 +2,8 @@
 //!
 //! A warp is eligible when its stall count has elapsed, the scoreboards its next instruction waits for are released, and the pipe, the
 //! register banks and the memory unit accept the instruction. A sub-partition keeps issuing the same warp while the control word's stay bit
-//! is set and the warp is eligible; otherwise it takes the next eligible warp in round-robin order. Fixed-latency dependences are not
+//! is set and the warp is eligible; otherwise it takes the next eligible warp in round-robin order. On a machine with dual issue, an
+//! instruction with a stall of 0 cycles is followed by the next one of its warp in the same cycle, if its units accept it. Fixed-latency dependences are not
 //! modelled: the stall counts already cover them.
 //!
 //! When no sub-partition can issue, time advances to the next cycle in which one can ([`Multiprocessor::next_time`]), so long waits cost no
@@ -135,9 +136,12 @@ impl<'t> Multiprocessor<'t> {
             for part in 0..self.parts.len() {
                 let Some(warp) = self.choose(part, now) else { continue };
                 has_issued = true;
-                if self.issue(warp, now)
-                    && let Some(block) = waiting.next()
-                {
+                let has_second_slot = self.figures.machine.dual_issue && self.op(&self.warps[warp]).control.stall == 0;
+                let mut has_ended = self.issue(warp, now);
+                if has_second_slot && !has_ended && self.may_issue_second(&self.parts[part], warp, now) {
+                    has_ended = self.issue(warp, now);
+                }
+                if has_ended && let Some(block) = waiting.next() {
                     self.start(block, now + u64::from(self.figures.costs.block_start));
                 }
             }
@@ -199,13 +203,27 @@ impl<'t> Multiprocessor<'t> {
         (ready, reason)
     }
 
+    /// Returns whether a warp can issue its next instruction in cycle `now`.
+    fn may_issue(&self, part: &Part, warp: usize, now: u64) -> bool {
+        let state = &self.warps[warp];
+        state.ready <= now && self.units_ready(part, self.op(state)).0 <= now
+    }
+
+    /// Returns whether a warp can issue its next instruction in the cycle in which it has just issued one. Register banks deliver the
+    /// operands of both.
+    fn may_issue_second(&self, part: &Part, warp: usize, now: u64) -> bool {
+        let state = &self.warps[warp];
+        state.ready <= now
+            && match self.units_ready(part, self.op(state)) {
+                (ready, Reason::Banks) => ready <= now + 1,
+                (ready, _) => ready <= now,
+            }
+    }
+
     /// Returns the warp that a sub-partition issues in cycle `now`, if any is eligible.
     fn choose(&self, part: usize, now: u64) -> Option<usize> {
         let part = &self.parts[part];
-        let may_issue = |&warp: &usize| {
-            let state = &self.warps[warp];
-            state.ready <= now && self.units_ready(part, self.op(state)).0 <= now
-        };
+        let may_issue = |&warp: &usize| self.may_issue(part, warp, now);
         if let Some(last) = part.last.filter(|last| part.stays && part.warps.contains(last))
             && may_issue(&last)
         {
@@ -337,7 +355,7 @@ impl<'t> Multiprocessor<'t> {
         let next = self.op(warp);
         let stall = match op.control {
             control if control.stay && control.stall >= FIRST_ODD_STALL => 1,
-            control if control.stay => u64::from(control.stall).max(1),
+            control if control.stay => u64::from(control.stall).max(u64::from(!self.figures.machine.dual_issue)),
             control => u64::from(control.stall).max(2),
         };
         let is_taken = next.address != op.address + INSTRUCTION_BYTES;

@@ -34,8 +34,6 @@ use ready::Ready;
 const LONGEST_REGION: usize = 4095;
 /// Number of instructions above which a function is scheduled in chunks of whole blocks, from the description.
 const LARGEST_FUNCTION: usize = 16_383;
-/// Number of scoreboards of a warp.
-const SCOREBOARDS: usize = 6;
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
@@ -258,7 +256,7 @@ impl ListScheduler<'_> {
         let free = if item.opcode.is_some() { self.clock.free[unit] } else { 0 };
         let earliest = self.earliest[index];
         let busy = free.saturating_sub(self.clock.cycle) as i32;
-        let crowded = i32::from(self.sets_scoreboard[index] && self.clock.scoreboards_in_use() >= SCOREBOARDS);
+        let crowded = i32::from(self.sets_scoreboard[index] && self.clock.scoreboards_in_use() >= self.clock.costs.scoreboards());
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
         // Only register classes of which the item takes registers count: an item that frees registers must not be penalized when the budget
         // is exceeded.

@@ -24,9 +24,6 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Number of scoreboards per warp.
-const SCOREBOARDS: usize = 6;
-
 /// Result of a pass.
 pub(super) struct PassResult {
     /// Nodes in issue order.
@@ -64,6 +61,8 @@ pub(super) struct Pass<'a> {
     view: DirectedGraph<'a>,
     /// By item: its unit, and the cycles on it.
     unit_uses: &'a [UnitUse],
+    /// Number of scoreboards of a warp.
+    scoreboards: usize,
     /// Mode, budget and knobs.
     settings: &'a Settings,
     /// Weights of the parts of the score.
@@ -117,11 +116,11 @@ impl Candidate {
 }
 
 impl<'a> Pass<'a> {
-    /// Creates a pass. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
+    /// Creates a pass. `scoreboards` is the number of scoreboards of a warp. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
     /// pass, and is `None` for the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
-        unit_uses: &'a [UnitUse],
+        (unit_uses, scoreboards): (&'a [UnitUse], usize),
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
@@ -135,6 +134,7 @@ impl<'a> Pass<'a> {
         };
         Pass {
             unit_uses,
+            scoreboards,
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
@@ -278,8 +278,8 @@ impl<'a> Pass<'a> {
     /// Returns whether all scoreboards are in use at the current position.
     fn is_crowded(&self) -> bool {
         match self.view.direction {
-            Direction::Forward => self.in_flight.len() >= SCOREBOARDS,
-            Direction::Backward => self.ready_scoreboard_setters > SCOREBOARDS,
+            Direction::Forward => self.in_flight.len() >= self.scoreboards,
+            Direction::Backward => self.ready_scoreboard_setters > self.scoreboards,
         }
     }
 

@@ -1,0 +1,230 @@
+//! Strategy `barrier-coalescence`: removes barriers and fences that repeat an earlier one of the same block, and then orders regions as
+//! backend B.
+//!
+//! **Barriers.** `BAR.SYNC n` for all threads of the block, after another `BAR.SYNC n`, without an access of memory in between, makes
+//! threads wait for nothing that they have not waited for. It is removed only if every thread of the thread block executes the same
+//! barriers: threads may match different `BAR` instructions of different branches, and one of those threads could access memory between its
+//! two barriers. So no barrier with this number, and no call, may be between a branch that threads of a thread block may take differently
+//! and the place where its ways join.
+//!
+//! **Fences.** `MEMBAR`, `ERRBAR` and `CCTL.IVALL` order accesses before them with accesses after them. After one of the same kind and of
+//! the same or a larger scope, without an access in between, they order nothing.
+//!
+//! ```text
+//! BAR.SYNC 0x0                        BAR.SYNC 0x0
+//! %3 = IADD3 %1, %2, RZ    becomes    %3 = IADD3 %1, %2, RZ
+//! BAR.SYNC 0x0                        %4 = LDS [%3]
+//! %4 = LDS [%3]
+//! ```
+//!
+//! Time: linear in instructions, times the number of branches on the data of threads for the barriers.
+
+use oriole_ir::analysis::{ControlFlow, PostDominators};
+use oriole_ir::{Block, Function, FunctionKind, Inst, Op, OperandKind, Pseudo};
+use oriole_isa::{Effect, Opcode, Symbol};
+use oriole_support::BitSet;
+
+use super::rearrange::{Change, ChangeReason, Surroundings};
+use super::reason::Reason;
+use super::strategy::{RegionScheduler, Strategy};
+use super::weighted::WeightedScheduling;
+
+/// Scopes of `MEMBAR`, smallest first.
+const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
+
+/// The strategy `barrier-coalescence`.
+pub(super) struct BarrierCoalescence;
+
+impl Strategy for BarrierCoalescence {
+    fn name(&self) -> &'static str {
+        "barrier-coalescence"
+    }
+
+    fn description(&self) -> &'static str {
+        "removes repeated barriers and fences, then as b"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        WeightedScheduling.reasons()
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        WeightedScheduling.scheduler()
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+
+    fn rearranges(&self) -> bool {
+        true
+    }
+
+    fn rearrange(&self, function: &mut Function, _: Surroundings<'_>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut split: Option<Vec<Inst>> = None;
+        for block in function.layout.clone() {
+            let mut barrier: Option<i64> = None;
+            let mut fences: Vec<Inst> = Vec::new();
+            let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
+            for &inst in &function.blocks[block].insts {
+                if let Some(number) = whole_block_barrier(function, inst) {
+                    // The analysis is done only for functions that need it.
+                    let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
+                        let split = split.get_or_insert_with(|| synchronizations_on_split_ways(function));
+                        function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_synchronize(function, other, number))
+                    };
+                    if barrier == Some(number) && is_same(function, &mut split) {
+                        removed.push((inst, ChangeReason::RepeatedBarrier));
+                    }
+                    barrier = Some(number);
+                    fences.clear();
+                } else if is_fence(function, inst) {
+                    barrier = None;
+                    if fences.iter().any(|&earlier| is_as_strong(function, earlier, inst)) {
+                        removed.push((inst, ChangeReason::RepeatedFence));
+                    } else {
+                        fences.push(inst);
+                    }
+                } else if !is_quiet(function, inst) {
+                    barrier = None;
+                    fences.clear();
+                }
+            }
+            function.blocks[block].insts.retain(|inst| !removed.iter().any(|(gone, _)| gone == inst));
+            changes.extend(removed.into_iter().map(|(inst, reason)| Change { inst, from: block, to: block, reason }));
+        }
+        changes
+    }
+}
+
+/// Returns the number of an unguarded `BAR.SYNC` that waits for all threads of the thread block; `None` for other instructions.
+fn whole_block_barrier(function: &Function, inst: Inst) -> Option<i64> {
+    let data = &function.insts[inst];
+    let is_plain = data.is_machine(Opcode::BAR) && data.modifiers.first() == Some(&Symbol::SYNC) && data.guard.is_none();
+    match function.operands(inst) {
+        [number] if is_plain => number.integer(),
+        // No threads stands for all of them.
+        [number, threads] if is_plain && threads.integer() == Some(0) => number.integer(),
+        _ => None,
+    }
+}
+
+/// Returns whether an instruction may wait at, or arrive at, the barrier with a number.
+fn may_synchronize(function: &Function, inst: Inst, number: i64) -> bool {
+    whole_block_barrier(function, inst).is_none_or(|other| other == number)
+}
+
+/// Returns whether an instruction is an unguarded part of a fence that this strategy compares.
+fn is_fence(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    let is_invalidation = data.is_machine(Opcode::CCTL) && data.modifiers.as_slice().iter().map(|name| name.spelling()).eq(["IVALL"]);
+    let is_fence = matches!(data.op, Op::Machine(Opcode::MEMBAR | Opcode::ERRBAR | Opcode::CGAERRBAR)) || is_invalidation;
+    is_fence && data.guard.is_none() && function.operands(inst).is_empty()
+}
+
+/// Returns whether `earlier` orders everything that `later` does.
+fn is_as_strong(function: &Function, earlier: Inst, later: Inst) -> bool {
+    let (first, second) = (&function.insts[earlier], &function.insts[later]);
+    if first.op != second.op {
+        return false;
+    }
+    let scope = |inst: Inst| {
+        let [kind, scope] = function.insts[inst].modifiers.as_slice() else { return None };
+        Some((*kind, SCOPES.iter().position(|&name| name == scope.spelling())?))
+    };
+    match (scope(earlier), scope(later)) {
+        (Some((kind, large)), Some((other, small))) if first.is_machine(Opcode::MEMBAR) => kind == other && large >= small,
+        _ => first.modifiers == second.modifiers,
+    }
+}
+
+/// Returns whether an instruction accesses no memory that is written and synchronizes nothing but its warp.
+fn is_quiet(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    match data.op.effect() {
+        Effect::None => true,
+        Effect::Reads => matches!(data.op, Op::Machine(Opcode::LDC | Opcode::ULDC | Opcode::LDCU)),
+        _ => data.is_machine(Opcode::WARPSYNC) || data.is_machine(Opcode::S2R),
+    }
+}
+
+/// Returns the barriers and calls that only some threads of a thread block may execute: those between a branch on data that may differ
+/// among threads and the place where its ways join.
+fn synchronizations_on_split_ways(function: &Function) -> Vec<Inst> {
+    let flow = ControlFlow::compute(function);
+    let post_dominators = PostDominators::compute(function, &flow);
+    let mut differs: BitSet<oriole_ir::Value> = BitSet::new(function.values.len());
+    // By block: whether only some threads may execute it, or execute it more often than others.
+    let mut split: BitSet<Block> = BitSet::new(function.blocks.len());
+    let mut seen: BitSet<Block> = BitSet::new(function.blocks.len());
+    loop {
+        let mut is_changed = false;
+        for &block in flow.reverse_post_order() {
+            for &inst in &function.blocks[block].insts {
+                // In a block that only some threads reach, a phi may select by the way of the thread; so may the phis where the ways join.
+                let is_different = function.used(inst).any(|part| differs.contains(part.value))
+                    || !is_same_for_all(function, inst)
+                    || function.insts[inst].is(Pseudo::Phi)
+                        && flow.predecessors(block).iter().any(|&from| split.contains(from) || seen.contains(from));
+                if is_different {
+                    function.defined(inst).for_each(|value| is_changed |= differs.insert(value));
+                }
+            }
+            let is_branch = |inst: Inst| {
+                let data = &function.insts[inst];
+                let guard = data.guard.is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if differs.contains(part.value)));
+                guard || data.is_machine(Opcode::BRX) && function.used(inst).any(|part| differs.contains(part.value))
+            };
+            if !seen.contains(block) && function.terminators(block).iter().any(|&inst| is_branch(inst)) {
+                seen.insert(block);
+                is_changed = true;
+                let join = post_dominators.immediate(block);
+                let mut work: Vec<Block> = flow.successors(block).to_vec();
+                let mut visited: BitSet<Block> = BitSet::new(function.blocks.len());
+                while let Some(next) = work.pop() {
+                    if Some(next) != join && visited.insert(next) {
+                        split.insert(next);
+                        work.extend(flow.successors(next));
+                    }
+                }
+            }
+        }
+        if !is_changed {
+            break;
+        }
+    }
+    let is_synchronization = |inst: Inst| {
+        let data = &function.insts[inst];
+        let is_call = data.op.effect() == Effect::Control
+            && !matches!(data.op, Op::Machine(Opcode::BRA | Opcode::BRX | Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK));
+        data.is_machine(Opcode::BAR) || is_call
+    };
+    let blocks = function.layout.iter().filter(|&&block| flow.is_reachable(block));
+    let insts = blocks.flat_map(|&block| function.blocks[block].insts.iter().map(move |&inst| (block, inst)));
+    // A guarded barrier, or one with other operands, is never executed by all threads for certain.
+    insts
+        .filter(|&(block, inst)| {
+            is_synchronization(inst)
+                && (split.contains(block) || function.insts[inst].guard.is_some() || whole_block_barrier(function, inst).is_none())
+        })
+        .map(|(_, inst)| inst)
+        .collect()
+}
+
+/// Returns whether all threads of a thread block that execute an instruction with the same sources get the same results.
+fn is_same_for_all(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    match data.op {
+        Op::Pseudo(pseudo) => pseudo != Pseudo::Entry,
+        Op::Machine(opcode) => match opcode.properties().effect {
+            Effect::None => data.guard.is_none(),
+            Effect::Reads => matches!(opcode, Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
+            Effect::State => function
+                .sources(inst)
+                .iter()
+                .all(|source| matches!(source.kind, OperandKind::Name(name) if name.spelling().starts_with("SR_CTAID") || name.spelling() == "SR_NTID")),
+            _ => false,
+        },
+    }
+}

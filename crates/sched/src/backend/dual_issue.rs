@@ -1,0 +1,229 @@
+//! Strategies `dual-issue` and `pairing`, for machines that issue two independent instructions of a warp to different units in one cycle
+//! (the fact `dual_issue` of a hardware profile).
+//!
+//! No machine from Volta on can do that, so no built-in profile has the fact; a profile file may. The shared clock ([`super::clock`]) lets
+//! the second instruction of a pair issue in the cycle of the first one, and the control words mark the first one by a stall of 0 cycles.
+//!
+//! - **`dual-issue`** is a list schedule: of the candidates that stall least, one that can issue together with the previous instruction
+//!   comes first, then the critical path decides.
+//! - **`pairing`** takes the order of backend B and moves instructions up to fill the second slots: after each instruction that has no
+//!   partner, it looks for the first of the next `pairing-window` instructions that can be its partner. The pairs are used if the order
+//!   becomes shorter.
+//!
+//! Example: two chains, one of the FMA unit (F) and one of the ALU (A).
+//!
+//! ```text
+//! order            cycles on a machine with dual issue
+//! F0 F1 A0 A1      F0 in 0, F1 and A0 in 1, A1 in 2
+//! F0 A0 F1 A1      F0 and A0 in 0, F1 and A1 in 1
+//! ```
+//!
+//! Without the fact, `dual-issue` is `critical-path` and `pairing` is `b`. Both take O(n log n) for *n* items and a fixed window.
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | hook | a callback of the ready list | a criterion of the priority | the engine compares candidates anyway |
+//! | compatibility | two functions | different units, no branch, no dependence | nothing else is known about such machines |
+
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, engine_reasons, enter, schedule_by};
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted::{self, WeightedScheduling};
+use crate::pressure::PressureTracker;
+
+/// The priority: stall cycles, pairs, critical path, items that become ready.
+struct ByPairs;
+
+impl Priority for ByPairs {
+    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Pairs, Reason::DependencyCycle, Reason::Opens];
+
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        [-i64::from(candidate.stall), candidate.pairs.into(), candidate.height.into(), candidate.newly_ready.into(), 0]
+    }
+}
+
+/// The strategy `dual-issue`.
+pub(super) struct DualIssue;
+
+impl Strategy for DualIssue {
+    fn name(&self) -> &'static str {
+        "dual-issue"
+    }
+
+    fn description(&self) -> &'static str {
+        "list schedule that pairs instructions, on machines with dual issue"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![Cost, Pairs, DependencyCycle, Opens]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(|region, tracker| schedule_by(region, tracker, &mut ByPairs))
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
+/// The strategy `pairing`.
+pub(super) struct Pairing;
+
+impl Strategy for Pairing {
+    fn name(&self) -> &'static str {
+        "pairing"
+    }
+
+    fn description(&self) -> &'static str {
+        "fills the second issue slots of the order of b, on machines with dual issue"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        // The order of B, with pairs.
+        const REASONS: [Reason; 7] = [
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::WeightedRegisters,
+            Reason::WeightedParallelism,
+            Reason::WeightedForward,
+            Reason::Position,
+            Reason::Pairs,
+        ];
+        debug_assert!(WeightedScheduling.reasons().iter().all(|reason| REASONS.contains(reason)));
+        const { &REASONS }
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(pair_up)
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
+fn pair_up(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let first = weighted::best_order(region, groups.as_ref());
+    if !region.costs.dual_issue() {
+        return first.into_schedule(region, tracker, Search::None);
+    }
+    let order = paired(region, &first.order);
+    let mut second = Proposal::new(region, groups.as_ref(), order, Reason::Pairs);
+    let is_better = second.excess(region) <= first.excess(region) && second.length.is_shorter_than(first.length);
+    if !is_better {
+        return first.into_schedule(region, tracker, Search::None);
+    }
+    // Instructions that did not move keep the reason of B.
+    for (at, pick) in second.picks.iter_mut().enumerate() {
+        if let Some(old) = first.picks.get(at).filter(|old| old.picked == pick.picked) {
+            *pick = Pick { cycle: pick.cycle, ..*old };
+        }
+    }
+    second.into_schedule(region, tracker, Search::None)
+}
+
+/// Returns an order in which each instruction is followed by one that can issue with it, if one of the next few can.
+fn paired(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
+    let Region { code, graph, costs, .. } = *region;
+    let window = region.settings.knobs.pairing_window;
+    let item = |node: u32| &code.items[graph.region.start + node as usize];
+    let mut left = graph.dependences().to_vec();
+    let mut is_placed = vec![false; graph.items()];
+    let mut rest: std::collections::VecDeque<u32> = order.iter().copied().collect();
+    let mut result = Vec::with_capacity(order.len());
+    let mut open: Option<u32> = None;
+    while let Some(next) = rest.pop_front() {
+        if std::mem::replace(&mut is_placed[next as usize], true) {
+            continue;
+        }
+        place(region, next, &mut left);
+        result.push(next);
+        if item(next).opcode.is_none() {
+            continue;
+        }
+        if open.take().is_some_and(|first| costs.can_pair(item(first).class, item(next).class)) {
+            continue;
+        }
+        let depends = |other: u32| graph.successors(next).iter().any(|edge| edge.node == other);
+        let is_partner = |&&other: &&u32| {
+            !is_placed[other as usize]
+                && left[other as usize] == 0
+                && item(other).opcode.is_some()
+                && costs.can_pair(item(next).class, item(other).class)
+                && !depends(other)
+        };
+        match rest.iter().take(window).find(is_partner).copied() {
+            Some(partner) => {
+                is_placed[partner as usize] = true;
+                place(region, partner, &mut left);
+                result.push(partner);
+            }
+            None => open = Some(next),
+        }
+    }
+    result
+}
+
+/// Counts down the dependences of the nodes that follow a placed node. A join whose predecessors are all placed is placed at once.
+fn place(region: &Region<'_>, node: u32, left: &mut [u32]) {
+    for edge in region.graph.successors(node) {
+        left[edge.node as usize] -= 1;
+        if left[edge.node as usize] == 0 && edge.node as usize >= region.graph.items() {
+            place(region, edge.node, left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::*;
+
+    /// Four sums of the FMA unit, then four of the ALU; all are independent.
+    const LINES: [&str; 8] = [
+        "FADD R10, R0, R1",
+        "FADD R11, R0, R1",
+        "FADD R12, R0, R1",
+        "FADD R13, R0, R1",
+        "LOP3.LUT R20, R0, R1, RZ, 0xc0, !PT",
+        "LOP3.LUT R21, R0, R1, RZ, 0xc0, !PT",
+        "LOP3.LUT R22, R0, R1, RZ, 0xc0, !PT",
+        "LOP3.LUT R23, R0, R1, RZ, 0xc0, !PT",
+    ];
+    const LIVE_OUT: [u16; 8] = [10, 11, 12, 13, 20, 21, 22, 23];
+
+    #[test]
+    fn units_alternate_on_a_machine_with_dual_issue() {
+        let mut bench = Bench::new(&LINES);
+        bench.costs = bench.costs.clone().with_dual_issue();
+        for strategy in [&DualIssue as &dyn Strategy, &Pairing] {
+            let (schedule, _) = bench.run(strategy, &[0, 1], &LIVE_OUT);
+            // The ALU accepts an instruction every second cycle, so the last one issues in cycle 6; the first pair in cycle 0.
+            assert!(schedule.length.issued <= 7, "{}: {:?} {:?}", strategy.name(), schedule.order, schedule.length);
+            assert!(schedule.picks[1].cycle == 0, "{}: {:?}", strategy.name(), schedule.picks);
+            assert!(schedule.length.is_shorter_than(bench.before()), "{}: {:?}", strategy.name(), schedule.length);
+        }
+    }
+
+    #[test]
+    fn nothing_is_paired_without_dual_issue() {
+        let bench = Bench::new(&LINES);
+        for strategy in [&DualIssue as &dyn Strategy, &Pairing] {
+            let (schedule, _) = bench.run(strategy, &[0, 1], &LIVE_OUT);
+            assert!(schedule.picks.iter().all(|pick| pick.reason != Reason::Pairs), "{}", strategy.name());
+        }
+    }
+
+    #[test]
+    fn dependent_instructions_are_no_pair() {
+        let lines = ["FADD R10, R0, R1", "LOP3.LUT R20, R10, R1, RZ, 0xc0, !PT", "FADD R11, R20, R1"];
+        let mut bench = Bench::new(&lines);
+        bench.costs = bench.costs.clone().with_dual_issue();
+        let (schedule, _) = bench.run(&Pairing, &[0, 1], &[11]);
+        assert_eq!(schedule.order, [0, 1, 2]);
+        assert_eq!(schedule.length.issued, bench.before().issued);
+    }
+}

@@ -1,0 +1,209 @@
+//! Changes that a strategy makes to a whole function before its regions are ordered ([`super::strategy::Strategy::rearrange`]).
+//!
+//! Most strategies order the items of one region. Some also move instructions between blocks, or remove some. They work on SSA values,
+//! before register allocation; the regions are ordered afterwards as usual. Each change is recorded with its reason, for the trace.
+//!
+//! This module has what these strategies share: the record of a change, the tests of whether an instruction may execute elsewhere, and
+//! the idle issue slots of a block.
+
+use oriole_hardware::{Class, Classes, Model};
+use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, OperandKind, Order, Pseudo, Role, Space};
+use oriole_isa::{Effect, Memory, Opcode, RegFile};
+
+use super::clock::estimate;
+use super::knobs::Knobs;
+use crate::code::from_ir::{ValueNumbers, push_values};
+use crate::code::products::ProductRegisters;
+use crate::graph::Builder;
+use crate::resource::Costs;
+
+/// What a strategy may ask about the hardware and the options while it changes a function.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The latency model of the target.
+    pub model: &'a Model,
+    /// Unit of each instruction class, and cycles on it.
+    pub costs: &'a Costs,
+    /// Numeric parameters.
+    pub knobs: &'a Knobs,
+}
+
+/// A change of the function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The instruction that was moved or removed, or the copy of it that was added.
+    pub inst: Inst,
+    /// The block that it was in.
+    pub from: Block,
+    /// The block that it is in now. Equal to `from` if it was removed.
+    pub to: Block,
+    /// The reason.
+    pub reason: ChangeReason,
+}
+
+/// The reason for a change.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ChangeReason {
+    /// global: the block above has idle issue slots.
+    FillsStall,
+    /// global: the load can start earlier; under the condition of the branch, or because every thread gets to it.
+    StartsLoad,
+    /// global: the load that was moved reads its result as an address.
+    AddressOfLoad,
+    /// global: only one successor reads the result.
+    OnlyReadBelow,
+    /// software-pipelining: the load of the next iteration overlaps this one.
+    NextIteration,
+    /// software-pipelining: the load of the first iteration comes before the loop.
+    FirstIteration,
+    /// prefetch: a later iteration reads the line.
+    LaterIteration,
+    /// barrier-coalescence: an equal barrier comes before it, and no memory access in between.
+    RepeatedBarrier,
+    /// barrier-coalescence: a fence that is at least as strong comes before it, and no memory access in between.
+    RepeatedFence,
+    /// All: the changed code would need too many registers; nothing was changed.
+    TooManyRegisters,
+}
+
+impl ChangeReason {
+    /// Returns the reason as text that completes the sentence "it was changed because ...".
+    pub fn text(self) -> &'static str {
+        match self {
+            ChangeReason::FillsStall => "the block above has idle issue slots",
+            ChangeReason::StartsLoad => "the load starts earlier there",
+            ChangeReason::AddressOfLoad => "a load that moved needs it",
+            ChangeReason::OnlyReadBelow => "only this successor reads the result",
+            ChangeReason::NextIteration => "the load of the next iteration overlaps this one",
+            ChangeReason::FirstIteration => "the load of the first iteration starts before the loop",
+            ChangeReason::LaterIteration => "a later iteration reads the line",
+            ChangeReason::RepeatedBarrier => "an equal barrier comes before it, without an access of memory in between",
+            ChangeReason::RepeatedFence => "a fence at least as strong comes before it, without an access of memory in between",
+            ChangeReason::TooManyRegisters => "it would need too many registers, so nothing was changed",
+        }
+    }
+}
+
+/// Returns whether a function has instructions that access registers long after they issue: warp-group matrix products and accesses of
+/// tensor memory. Registers alone do not order them, so such a function is left as it is.
+pub(crate) fn has_late_accesses(function: &Function) -> bool {
+    let is_late = |opcode: Opcode| {
+        matches!(opcode, Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::WARPGROUP)
+            || opcode.properties().memory == Memory::Tensor
+    };
+    let mut insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    insts.any(|&inst| function.insts[inst].op.machine().is_some_and(is_late))
+}
+
+/// Returns the latency class of a machine instruction; `None` for a pseudo operation.
+pub(super) fn class_of(function: &Function, inst: Inst) -> Option<Class> {
+    let data = &function.insts[inst];
+    data.op.machine().map(|opcode| Classes::get().of(opcode, &data.modifiers))
+}
+
+/// Returns whether an instruction always computes the same results from the same sources, cannot fault and has no other effect, so that
+/// threads that do not need the results may execute it too. Its results are general registers.
+pub(super) fn is_speculatable(function: &Function, inst: Inst) -> bool {
+    is_arithmetic(function, inst) && writes_general_registers(function, inst)
+}
+
+/// As [`is_speculatable`], for results in general registers and predicates.
+pub(super) fn is_arithmetic(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    let sources = function.sources(inst);
+    let is_free = match data.op {
+        Op::Machine(opcode) => match opcode.properties().effect {
+            Effect::None => !sources.iter().any(|source| matches!(source.kind, OperandKind::Name(_))),
+            Effect::Reads => opcode == Opcode::LDC && sources.iter().all(|source| matches!(source.kind, OperandKind::Constant { .. })),
+            Effect::State => {
+                let is_constant = |kind| matches!(kind, OperandKind::Name(name) if name.is_invariant_special_register());
+                opcode == Opcode::S2R && sources.iter().all(|source| is_constant(source.kind))
+            }
+            _ => false,
+        },
+        Op::Pseudo(pseudo) => matches!(pseudo, Pseudo::Copy | Pseudo::Pack),
+    };
+    let is_plain = function.operands(inst).iter().all(|operand| {
+        !matches!(operand.role, Role::Tied(_) | Role::Fixed(_))
+            && !matches!(operand.kind, OperandKind::Reference(_) | OperandKind::Register { .. })
+    });
+    let is_thread_file = |file: RegFile| matches!(file, RegFile::General | RegFile::Predicate);
+    let writes_thread_registers = function.defined(inst).all(|value| is_thread_file(function.values[value].file));
+    is_free && is_plain && data.guard.is_none() && writes_thread_registers && function.defined(inst).next().is_some()
+}
+
+/// Returns whether an instruction writes at least one value, and only general registers.
+pub(super) fn writes_general_registers(function: &Function, inst: Inst) -> bool {
+    let mut results = function.results(inst).iter().filter(|result| !matches!(result.kind, OperandKind::Zero(_))).peekable();
+    results.peek().is_some() && results.all(|result| result.value().is_some_and(|value| function.values[value].file == RegFile::General))
+}
+
+/// Returns whether all values that an instruction reads are in registers of the thread, none in uniform registers.
+pub(super) fn reads_thread_registers(function: &Function, inst: Inst) -> bool {
+    function.used(inst).all(|part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate))
+}
+
+/// Returns the description of an unguarded weak load into general registers; `None` for other instructions.
+pub(super) fn plain_load(function: &Function, inst: Inst) -> Option<&MemoryAccess> {
+    let data = &function.insts[inst];
+    let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LD));
+    let access = &function.accesses[data.memory?];
+    let is_weak = !access.volatile && access.order == Order::Weak && access.space != Space::Spill;
+    let is_plain = function.operands(inst).iter().all(|operand| matches!(operand.role, Role::Plain | Role::Bracket(_)));
+    (is_load && is_weak && is_plain && data.guard.is_none() && writes_general_registers(function, inst)).then_some(access)
+}
+
+/// Returns the number of registers that the results of an instruction occupy.
+pub(super) fn result_registers(function: &Function, inst: Inst) -> usize {
+    function.defined(inst).map(|value| usize::from(function.values[value].width)).sum()
+}
+
+/// Inserts instructions before the branches at the end of a block.
+pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: impl IntoIterator<Item = Inst>) {
+    let at = function.blocks[block].insts.len() - function.terminators(block).len();
+    function.blocks[block].insts.splice(at..at, insts);
+}
+
+/// Computes the idle issue slots of blocks, and the cycles that depend on an instruction.
+pub(super) struct BlockTimes<'a> {
+    surroundings: Surroundings<'a>,
+    numbers: ValueNumbers,
+    products: ProductRegisters,
+}
+
+impl<'a> BlockTimes<'a> {
+    pub(super) fn new(function: &Function, surroundings: Surroundings<'a>) -> BlockTimes<'a> {
+        let numbers = ValueNumbers::new(function);
+        let products = ProductRegisters::on_values(function, &numbers);
+        BlockTimes { surroundings, numbers, products }
+    }
+
+    /// Returns the number of cycles in which the block issues no instruction in its current order.
+    pub(super) fn idle_slots(&self, function: &Function, block: Block) -> u32 {
+        let mut code = self.numbers.empty();
+        function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
+        let mut builder = Builder::new(self.surroundings.model, code.registers());
+        let mut idle = 0;
+        for region in code.regions(0..code.items.len(), usize::MAX) {
+            let graph = builder.build(&code, region.clone());
+            let length = estimate(&code, &graph, self.surroundings.costs, region.clone());
+            let issued = code.items[region].iter().filter(|item| item.opcode.is_some()).count() as u32;
+            idle += length.issued.saturating_sub(issued);
+        }
+        idle
+    }
+
+    /// Returns for each instruction of the block the cycles from its issue to the end of its region along the longest dependency chain.
+    pub(super) fn heights(&self, function: &Function, block: Block) -> Vec<u32> {
+        let mut code = self.numbers.empty();
+        function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
+        let mut builder = Builder::new(self.surroundings.model, code.registers());
+        let mut heights = vec![0; code.items.len()];
+        for region in code.regions(0..code.items.len(), usize::MAX) {
+            let graph = builder.build(&code, region.clone());
+            let found = graph.heights();
+            region.clone().for_each(|position| heights[position] = found[position - region.start]);
+        }
+        heights
+    }
+}
