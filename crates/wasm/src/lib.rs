@@ -76,11 +76,11 @@ impl Response {
     }
 
     /// Returns the response to a call without a result: the errors in the PTX, or else a mistake in the call.
-    fn failed(error: &Error) -> Response {
+    fn failed(ptx: &[u8], error: &Error) -> Response {
         if error.diagnostics().is_empty() {
             return Response::refused(error);
         }
-        Response { report: Report { diagnostics: values(error.diagnostics()), ..Report::default() }, output: Vec::new() }
+        Response { report: Report { diagnostics: values(ptx, error.diagnostics()), ..Report::default() }, output: Vec::new() }
     }
 }
 
@@ -95,7 +95,7 @@ pub fn check(ptx: &[u8], settings: &Settings) -> Response {
     match found {
         Ok(found) => {
             let ok = found.iter().all(|diagnostic| diagnostic.severity != oriole::Severity::Error);
-            Response { report: Report { ok, diagnostics: values(&found), ..Report::default() }, output: Vec::new() }
+            Response { report: Report { ok, diagnostics: values(ptx, &found), ..Report::default() }, output: Vec::new() }
         }
         Err(message) => Response::refused(message),
     }
@@ -113,12 +113,12 @@ pub fn compile(ptx: &[u8], settings: &Settings) -> Response {
                 ok: true,
                 error: None,
                 target: Some(cubin.arch().to_owned()),
-                diagnostics: values(cubin.warnings()),
+                diagnostics: values(ptx, cubin.warnings()),
                 functions: cubin.functions().iter().map(FunctionData::from).collect(),
             };
             Response { report, output: cubin.into_bytes() }
         }
-        Err(error) => Response::failed(&error),
+        Err(error) => Response::failed(ptx, &error),
     }
 }
 
@@ -148,11 +148,30 @@ pub fn explain(ptx: &[u8], settings: &Settings) -> Response {
     });
     match explained {
         Ok(text) => Response { report: Report { ok: true, ..Report::default() }, output: text.into_bytes() },
-        Err(error) => Response::failed(&error),
+        Err(error) => Response::failed(ptx, &error),
     }
 }
 
-/// Converts errors and warnings to JSON.
-fn values(found: &[Diagnostic]) -> Vec<Value> {
-    found.iter().map(|diagnostic| serde_json::to_value(diagnostic).unwrap_or_default()).collect()
+/// Converts errors and warnings to JSON. Adds the position of the marked characters in the text, in bytes: `offset` and `length`.
+fn values(ptx: &[u8], found: &[Diagnostic]) -> Vec<Value> {
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let ends = ptx.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(position, _)| position + 1);
+    let starts: Vec<usize> = [0].into_iter().chain(ends).collect();
+    let position = |line: Option<u32>, column: Option<u32>| {
+        let start = starts.get(line?.checked_sub(1)? as usize)?;
+        Some(start + column?.checked_sub(1)? as usize)
+    };
+    let convert = |diagnostic: &Diagnostic| {
+        let mut value = serde_json::to_value(diagnostic).unwrap_or_default();
+        let start = position(diagnostic.line, diagnostic.column).unwrap_or(0);
+        let end = position(diagnostic.end_line, diagnostic.end_column).unwrap_or(start);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("offset".to_owned(), Value::from(start));
+            fields.insert("length".to_owned(), Value::from(end.saturating_sub(start)));
+        }
+        value
+    };
+    found.iter().map(convert).collect()
 }

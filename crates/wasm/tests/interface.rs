@@ -51,6 +51,8 @@ fn errors_have_places_and_codes() {
         let first = &response.report.diagnostics[0];
         assert_eq!(first["code"], "E0702");
         assert_eq!(first["line"], line);
+        let (offset, length) = (first["offset"].as_u64().unwrap() as usize, first["length"].as_u64().unwrap() as usize);
+        assert_eq!(&text[offset..offset + length], ".golbal");
         assert!(first["rendered"].as_str().unwrap().contains("did you mean `.global`?"), "{first}");
     }
     assert!(check(&read("examples/saxpy.ptx"), &Settings::default()).report.ok);
