@@ -158,3 +158,43 @@ fn products_of_eight_threads_are_those_of_the_manual() {
         }
     }
 }
+
+/// Rows of the first matrix whose products overflow, or are NaN or infinite. The second matrix is all ones, the third zero.
+const FINITE: &str = "// kernel-test 1
+// kernel: k
+// grid: 1 1 1
+// block: 32 1 1
+// param o: f16[768] = 7bff*16 fbff*16 7e00*16 7c00*16 fc00*16 3c00*432 0*256
+// expect o: exact = 7bff*16 fbff*16 0*16 7bff*16 fbff*16 4c00*176 3c00*256 0*256
+.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 o)
+{
+    .reg .b32 %a<8>, %b<8>, %c<4>, %d<4>;
+    .reg .b64 %o;
+    ld.param.u64 %o, [o];
+    wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7}, [%o];
+    wmma.load.b.sync.aligned.row.m16n16k16.global.f16 {%b0, %b1, %b2, %b3, %b4, %b5, %b6, %b7}, [%o+512];
+    wmma.load.c.sync.aligned.row.m16n16k16.global.f16 {%c0, %c1, %c2, %c3}, [%o+1024];
+    wmma.mma.sync.aligned.row.row.m16n16k16.f16.f16.satfinite {%d0, %d1, %d2, %d3}, {%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7},
+        {%b0, %b1, %b2, %b3, %b4, %b5, %b6, %b7}, {%c0, %c1, %c2, %c3};
+    wmma.store.d.sync.aligned.row.m16n16k16.global.f16 [%o], {%d0, %d1, %d2, %d3};
+    ret;
+}
+";
+
+/// `.satfinite` makes infinities the greatest numbers and NaN zero. 16 products of ones are 16.
+#[test]
+fn products_are_made_finite() {
+    let test = oriole_kernel_test::parse(FINITE).unwrap();
+    let checked = oriole_ptx::check(FINITE.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "{:?}", checked.diagnostics.first());
+    for name in TARGETS {
+        for level in [0, 3] {
+            let options = Options { level, verify: true, ..Options::new(Target::parse(name).unwrap()) };
+            let compiled = compile(&[&checked.module], &options).unwrap_or_else(|errors| panic!("{}", errors[0]));
+            run(&test, &compiled.cubin, &LIMIT, &mut Silent).unwrap_or_else(|why| panic!("{name} -O{level}: {why}"));
+        }
+    }
+}

@@ -171,7 +171,8 @@ fn textures_take_no_space_among_parameters() {
         fetch("one"),
     ));
     let target = Target::parse("sm_90").unwrap();
-    let layout = Layout::new(&module, Linking::Whole).unwrap();
+    let mut layout = Layout::new(&module, Linking::Whole).unwrap();
+    Layout::place_common_images(std::slice::from_mut(&mut layout), &[&module], target);
     assert_eq!(layout.addresses, ["word"]);
     let name = |id: VariableId| module.name(module.variables[id].name);
     let words = |function: usize| {

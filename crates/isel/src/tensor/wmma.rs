@@ -25,10 +25,6 @@ pub(crate) fn multiply_fragments(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Resu
         [d, a, b, c] => [d, a, b, c],
         _ => return select.unsupported(ptx),
     };
-    // ptxas warns about clamped floats and refuses them for newer targets.
-    if ptx.has(Modifier::Satfinite) && result_type != ScalarType::S32 {
-        return select.unsupported(ptx);
-    }
     let a = registers(select, ptx.operand(1), Fragment::of(Matrix::A, shape, a_type), a_type)?;
     let b = registers(select, ptx.operand(2), Fragment::of(Matrix::B, shape, b_type), b_type)?;
     let mut c = mma::fragment(select, ptx.operand(3), c_type)?;
@@ -53,7 +49,7 @@ pub(crate) fn multiply_fragments(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Resu
             a: first.0[tall * a_width..][..a_width].to_vec(),
             b: second.0[flat * b_width..][..b_width].to_vec(),
             c: c[block * c_width..][..c_width].to_vec(),
-            clamps: ptx.has(Modifier::Satfinite),
+            clamps: ptx.has(Modifier::Satfinite) && result_type == ScalarType::S32,
             is_xor: ptx.has(Modifier::Xor),
             rounding: mma::rounding(ptx.get(Slot::Rnd)),
         };
@@ -63,7 +59,37 @@ pub(crate) fn multiply_fragments(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Resu
     if sum_type != result_type {
         sums = narrowed(select, &sums);
     }
+    if ptx.has(Modifier::Satfinite) && result_type != ScalarType::S32 {
+        sums = sums.into_iter().map(|sum| finite(select, sum, result_type)).collect();
+    }
     mma::assign(select, ptx.operand(0), result_type, &sums)
+}
+
+/// Bits of infinity.
+const INFINITY: u32 = 0x7f80_0000;
+const HALF_INFINITY: u32 = 0x7c00;
+
+/// Replaces infinities in a result by the greatest numbers, and NaN by zero: `.satfinite` of floats, which PTX had up to version 6.4. ptxas
+/// 13.0 does so on sm_75 only; for later targets it ignores the modifier.
+fn finite(select: &mut Select<'_>, word: Operand, ty: ScalarType) -> Operand {
+    let word = select.in_register(word);
+    if ty == ScalarType::F32 {
+        return finite_number(select, word, INFINITY, i32::MAX as u32);
+    }
+    let low = select.bitwise_and(word, 0xffff_u32.into());
+    let high = select.shift_right(word, 16_u32.into(), false);
+    let [low, high] = [low, high].map(|half| finite_number(select, half, HALF_INFINITY, i16::MAX as u32));
+    select.b.define(Class::R, "PRMT $, {}, 0x5410, {}", &[low, high])
+}
+
+/// Replaces an infinity by the number before it, and NaN by zero. `magnitude` masks the sign.
+fn finite_number(select: &mut Select<'_>, number: Operand, infinity: u32, magnitude: u32) -> Operand {
+    let size = select.bitwise_and(number, magnitude.into());
+    let greatest = select.difference(number, 1_u32.into());
+    let is_infinity = select.compare_words("EQ", false, size, infinity.into());
+    let clamped = select.select_by_predicate(is_infinity, greatest, number);
+    let is_nan = select.compare_words("GT", false, size, infinity.into());
+    select.select_by_predicate(is_nan, Operand::RZ, clamped)
 }
 
 /// The parts that a product is computed in.
