@@ -109,7 +109,9 @@ impl Plan {
             if lines.len() >= surroundings.knobs.prefetch_lines {
                 break;
             }
-            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global && conflicts.allow(access)) else { continue };
+            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global && conflicts.allow(access)) else {
+                continue;
+            };
             let Some((base, offset)) = plain_address(function, inst) else { continue };
             // An address that does not change would be loaded once and stay in the cache.
             let Some(slice) = address_slice(function, shape, &homes, inst).filter(|_| homes.contains_key(&base.value)) else { continue };
