@@ -217,7 +217,9 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
         // An `EXIT` without a guard ends the block, so nothing may move past it.
         OpcodeOrder::Order(OrderEffect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => OrderEffect::SchedBarrier,
         // A prefetch that the compiler inserted may be executed anywhere; one of the program is described as volatile.
-        OpcodeOrder::Order(OrderEffect::Fence) if opcode == Opcode::CCTL && described.is_some_and(|access| !access.volatile) => {
+        OpcodeOrder::Order(OrderEffect::Fence)
+            if data.modifiers.contains(&Symbol::PF1) && opcode == Opcode::CCTL && described.is_some_and(|access| !access.volatile) =>
+        {
             OrderEffect::None
         }
         OpcodeOrder::Order(effect) => effect,
