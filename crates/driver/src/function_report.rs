@@ -62,8 +62,8 @@ impl PerformanceRemark {
         PerformanceRemark::at_location(module_number, remark.location, text)
     }
 
-    /// Describes `setmaxnreg`, which has no effect.
-    pub(crate) fn ignored_register_count(module_number: usize, location: Location) -> PerformanceRemark {
+    /// Returns the remark that the `setmaxnreg` at a location has no effect.
+    pub(crate) fn ignored_setmaxnreg_remark(module_number: usize, location: Location) -> PerformanceRemark {
         let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
         PerformanceRemark::at_location(module_number, location, text)
     }

@@ -16,7 +16,7 @@ use crate::whole_program::Program;
 const NOT_GIVEN: u32 = 0xff;
 
 /// Adds the texture, sampler and surface references of all modules, first those that kernels use. Also adds an external symbol for each
-/// number that code uses and the CUDA driver provides.
+/// constant whose value the CUDA driver fills in when it loads the file.
 pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();

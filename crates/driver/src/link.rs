@@ -85,7 +85,7 @@ fn function_report(job: &Job<'_>, function: &Finished, settled: Option<&build::F
 fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
     let ignored = function.selection.ignored_register_counts.iter();
     let mut remarks: Vec<PerformanceRemark> =
-        ignored.map(|&location| PerformanceRemark::ignored_register_count(job.module_number, location)).collect();
+        ignored.map(|&location| PerformanceRemark::ignored_setmaxnreg_remark(job.module_number, location)).collect();
     for remark in function.remarks.iter().filter(|_| options.level > 0) {
         let remark = PerformanceRemark::new(job.module_number, remark);
         if !remarks.contains(&remark) {

@@ -358,7 +358,8 @@ fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `combine`: combines logic trees, sums of products and shifts, and signs into one instruction.
+/// Pass `combine`: replaces each logic tree and each sum of products or shifts by one instruction, and folds negations and absolute values
+/// into the instructions that read them.
 fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::combine::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);

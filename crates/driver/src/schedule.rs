@@ -122,8 +122,9 @@ pub fn occupancies_to_estimate(plan: Plan, options: &Options) -> &'static [u32] 
     if may_pay { &LOWER_OCCUPANCIES } else { &[] }
 }
 
-/// Returns the occupancy in percent of an estimate if its saving is worth building a schedule, and whether that schedule is chosen without
-/// a comparison with the one at full occupancy. `None` if the saving is too small.
+/// Decides from an estimate whether to build a schedule at reduced occupancy. Returns that occupancy, in percent of the resident warps of
+/// the original order, and whether its schedule is used without a comparison with the one at full occupancy. `None` if the estimated saving,
+/// a fraction of the execution time, is too small.
 pub fn worth_trying(promise: ReducedOccupancy) -> Option<(u32, bool)> {
     (promise.saved >= MIN_ESTIMATED_SAVING).then_some((promise.occupancy_percent, promise.saved >= CERTAIN_SAVING))
 }

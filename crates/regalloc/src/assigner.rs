@@ -132,8 +132,8 @@ impl<'a> Assigner<'a> {
 
     /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See
     /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
-    /// iteration does not write early ([`InFlight`]); other values prefer registers that are not reserved for a value that arrives earlier
-    /// ([`Reservations`]).
+    /// iteration does not write early ([`InFlight`]); other values avoid registers that are reserved for a value which
+    /// needs them before this value dies ([`Reservations`]), and those that a queued `LDGSTS` may still read.
     pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)

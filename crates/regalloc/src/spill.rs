@@ -32,7 +32,7 @@ fn shadow_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
-/// The spilled values, and the slots and shadows that have their content.
+/// The spilled values, and where their contents are kept: in stack slots, or in shadows (registers of another file).
 pub(crate) struct Spills {
     /// For each value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
     needs_store: IndexVec<Value, bool>,

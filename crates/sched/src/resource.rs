@@ -341,7 +341,7 @@ impl Resources {
         results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MOST_OPERAND_COST) as i32
     }
 
-    /// Returns the members of [`RegisterSet`] that an operand corresponds to.
+    /// Returns the elements of a [`RegisterSet`] that stand for the registers of an operand: pairs of register class and register number.
     fn places(&self, operand: &RegisterOperand) -> impl Iterator<Item = (u8, u32)> + use<> {
         let cost = register_cost(operand.register, self.tracking);
         let class = operand.register.class;

@@ -44,7 +44,7 @@ pub struct WordDefinition {
     result: usize,
     /// The value that is the result.
     value: Value,
-    /// Index of the word in the result.
+    /// Index of the first word in the result of the defining instruction.
     first: u8,
 }
 

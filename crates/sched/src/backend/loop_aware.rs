@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_loop_gets_the_order_of_backend_b() {
+    fn code_without_a_loop_gets_the_order_of_the_weighted_strategy() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
         let bench = Bench::new(&lines);
         let (schedule, _) = bench.run(&LoopAware, &[0, 1], &[11, 21]);

@@ -144,7 +144,7 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
     issued: u32,
-    /// State of the pipeline.
+    /// The current cycle, and the cycles in which units and results become available.
     clock: Clock<'a>,
     /// By node: the first cycle in which its operands are available.
     earliest: Vec<u32>,

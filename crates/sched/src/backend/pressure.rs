@@ -33,7 +33,7 @@ use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
-/// Number of candidates compared per step: those whose reader was placed last, and the last ones of the original order.
+/// Numbers of candidates compared per step: those whose reader was placed most recently, and those that are latest in the original order.
 const WINDOW: (usize, usize) = (24, 8);
 
 /// The strategy `pressure`.

@@ -138,7 +138,7 @@ pub enum Delay {
         /// Waiting time in cycles.
         cycles: u32,
     },
-    /// Its unit, which an earlier instruction of the block keeps busy.
+    /// The instruction waits for its functional unit, which an earlier instruction of the block keeps busy.
     Unit {
         /// Waiting time in cycles.
         cycles: u32,
@@ -188,8 +188,8 @@ pub(crate) fn by_operands(
     in_flight: &mut ResultsInFlight,
 ) -> Timing {
     let mut timing = Timing::default();
-    // By register: the cycle in which its value is ready for a reader in another block. The port of that reader is unknown, so this is the
-    // worst case of the class.
+    // By register: the cycle in which its value is ready for a reader in another block. The port of that reader is unknown, so the
+    // longest latency of the writer's scheduling class is used.
     let mut ready = std::mem::take(&mut in_flight.registers);
     // By register: the last writer in this block, with its issue cycle and port; for readers in the block the latency is exact.
     let mut written: FxHashMap<u32, (usize, u32, Option<Port>)> = FxHashMap::default();

@@ -129,7 +129,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     best.into_schedule(settings)
 }
 
-/// Returns the order of the region, for strategies that compare several orders. `groups` is `None` after register allocation.
+/// Returns this strategy's order of the region, for strategies that compare the orders of several. `groups` is `None` after register allocation.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
     let best = best_attempt(region, groups);
     let peak = best.peak;

@@ -109,8 +109,8 @@ pub(super) struct Entry {
     pub rank: u32,
     /// Index of the unit; [`UNITS`] for a pseudo operation.
     pub unit: usize,
-    /// Length in cycles of the critical path from the item to the end of the region that is placed last: the end in a forward pass, the
-    /// start in a backward pass.
+    /// Length in cycles of the longest dependence path from the item to the boundary of the region that the pass reaches last: the end of
+    /// the region in a forward pass, its start in a backward pass.
     pub critical_path: u32,
     /// First cycle in which the item can be placed.
     pub earliest: u32,
