@@ -199,7 +199,8 @@ pub fn after_allocation(
     }
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
         let mut stats = scheduler.run_on_registers(function)?;
-        if options.scheduling.backend == BackendChoice::Default {
+        // `combined` compares orders by bank conflicts already.
+        if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
             stats.blocks += scheduler.avoid_conflicts(function)?.blocks;
         }
         Ok(stats)

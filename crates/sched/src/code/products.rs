@@ -205,7 +205,9 @@ fn accumulators(function: &Function) -> Vec<Value> {
         for phi in function.layout.iter().flat_map(|&block| function.phis(block)).copied() {
             let merges = function.sources(phi).iter().filter_map(Operand::value).any(|value| found.contains(&value));
             if merges {
-                is_changed |= function.defined(phi).fold(false, |changed, value| found.insert(value) || changed);
+                let before = found.len();
+                found.extend(function.defined(phi));
+                is_changed |= found.len() > before;
             }
         }
     }

@@ -72,7 +72,7 @@ impl Listing {
     /// Builds the items of a function, on values or on physical registers.
     pub fn new(function: &Function) -> Listing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
-        let mut code = numbers.as_ref().map_or_else(from_machine::empty, |numbers| numbers.empty());
+        let mut code = numbers.as_ref().map_or_else(from_machine::empty, from_ir::ValueNumbers::empty);
         let products = match &numbers {
             Some(numbers) => ProductRegisters::on_values(function, numbers),
             None => ProductRegisters::on_registers(function),
