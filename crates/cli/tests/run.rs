@@ -145,13 +145,14 @@ fn faults_come_with_a_trace() {
 
 /// Textures compile, but neither simulator executes them.
 #[test]
-fn textures_are_not_simulated() {
+fn gathers_of_texels_are_not_simulated() {
     let folder = common::folder("run-textures");
-    fs::write(folder.join("width.ptx"), kernel(&three_i_plus_one(), "    txq.width.b32 %v, [%d];")).unwrap();
-    for (engine, message) in [("sass", "not simulated: instruction TXQ"), ("ptx", "the interpreter does not support txq.width.b32")] {
-        let outcome = oriole(&folder, &["width.ptx", "--engine", engine]);
+    let gather = "    .reg .f32 %t<4>;\n    mov.f32 %t0, 0f00000000;\n    mov.f32 %t1, 0f00000000;\n    tld4.r.2d.v4.f32.f32 {%t0, %t1, %t2, %t3}, [%d, {%t0, %t1}];\n    cvt.rni.u32.f32 %v, %t2;\n    st.global.u32 [%d], %v;";
+    fs::write(folder.join("gather.ptx"), kernel(&three_i_plus_one(), gather)).unwrap();
+    for (engine, name) in [("sass", "TLD4"), ("ptx", "tld4")] {
+        let outcome = oriole(&folder, &["gather.ptx", "--engine", engine]);
         assert_eq!(outcome.code, Some(1), "{engine}");
-        assert!(outcome.stdout.starts_with("width.ptx: unsupported") && outcome.stdout.contains(message), "{}", outcome.stdout);
+        assert!(outcome.stdout.starts_with("gather.ptx: unsupported") && outcome.stdout.contains(name), "{}", outcome.stdout);
     }
 }
 

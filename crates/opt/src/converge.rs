@@ -37,7 +37,7 @@
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
 //! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads to,
-//! after another one, and after the barrier of a region without loops that a converged warp enters.
+//! after another one, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it waits.
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -57,6 +57,9 @@ use crate::redirect_edges::redirect_edges;
 
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
 pub const MAX_NESTING: usize = 14;
+
+/// Instructions at which a thread may wait for others.
+const WAITING: [Opcode; 5] = [Opcode::WARPSYNC, Opcode::BAR, Opcode::YIELD, Opcode::NANOSLEEP, Opcode::SYNCS];
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -307,7 +310,9 @@ fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>)
 }
 
 /// Returns whether the barrier of a region always makes all threads wait for each other. In loops that may wait for other threads, `YIELD`
-/// releases the threads that wait at a barrier; a region with a loop or a call therefore does not qualify.
+/// releases the threads that wait at a barrier; a region with a loop or a call therefore does not qualify. A thread that has to wait inside
+/// the region, at a `WARPSYNC` or a `BAR`, releases them as well (seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads
+/// of the other arm passed the `BSYNC`).
 fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
@@ -316,8 +321,11 @@ fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: 
             continue;
         }
         let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
-        let calls = function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL));
-        if is_in_loop || calls {
+        let waits = |&inst: &Inst| {
+            let opcode = function.insts[inst].op.machine();
+            opcode.is_some_and(|opcode| opcode == Opcode::CALL || WAITING.contains(&opcode))
+        };
+        if is_in_loop || function.blocks[block].insts.iter().any(waits) {
             return false;
         }
         work.extend(flow.successors(block));
