@@ -524,8 +524,12 @@ fn diverged_blocks(
         is_exit[region.exit.position()] = true;
         exits.entry(region.entry).or_default().push(region.exit);
     }
+    // In a block that only some threads reach, the others may be at another `WARPSYNC` of all threads. All threads go on then, but from
+    // different places, so the warp is converged after the block only if all threads reach it.
+    let post_dominators = PostDominators::compute(function, flow);
     let ends_diverged = |block: Block, start: bool| {
-        function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state))
+        let end = function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state));
+        end || start && !post_dominators.dominates(block, function.entry())
     };
     let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
     let mut starts_diverged = vec![false; function.blocks.len()];
