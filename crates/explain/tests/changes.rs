@@ -22,14 +22,14 @@ fn of_kind<'a>(function: &'a Function, kind: &str) -> Vec<&'a Warning> {
     function.warnings.iter().filter(|warning| warning.kind == kind).collect()
 }
 
-/// `count` values are loaded, live at once, and then added up.
+/// `count` values are loaded, live at once, and then added up. The last one is added first, so no order of the additions saves registers.
 fn many_values(count: usize) -> String {
     let mut body = ADDRESSES.to_owned();
     for number in 1..=count {
         body += &format!("ld.volatile.global.f32 %f{number}, [%a0+{}];\n", 4096 * number);
     }
     body += "bar.sync 0;\nmov.f32 %f0, 0f00000000;\n";
-    for number in 1..=count {
+    for number in (1..=count).rev() {
         body += &format!("fma.rn.f32 %f0, %f0, %f{number}, %f{number};\n");
     }
     body + "st.global.f32 [%a1], %f0;"
