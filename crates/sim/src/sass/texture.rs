@@ -79,12 +79,20 @@ impl Operands {
     /// Returns the rows of the results.
     fn results(&self, site: &Site<'_>) -> Result<[Row; 2], Unsupported> {
         let &[upper, lower, ..] = self.general.as_slice() else { return Err(site.unsupported("a fetch without results")) };
+        let count = self.mask().count_ones() as u16;
+        let (upper, lower) = (site.checked(upper, count.saturating_sub(LOWER_COUNT))?, site.checked(lower, count.min(LOWER_COUNT))?);
         Ok([upper, lower].map(Row::destination))
     }
 
-    /// Returns the row of a source register.
-    fn source(&self, site: &Site<'_>, number: usize) -> Result<Row, Unsupported> {
-        self.general.get(number).map(|&register| Row::source(register)).ok_or_else(|| site.unsupported("a fetch with too few operands"))
+    /// Returns the row of the first of `count` source registers.
+    fn source(&self, site: &Site<'_>, number: usize, count: u16) -> Result<Row, Unsupported> {
+        let Some(&register) = self.general.get(number) else { return Err(site.unsupported("a fetch with too few operands")) };
+        site.checked(register, count).map(Row::source)
+    }
+
+    /// Returns the components that are wanted, as a bit set.
+    fn mask(&self) -> u32 {
+        self.numbers.last().map_or(0xf, |&mask| mask as u32 & 0xf)
     }
 }
 
@@ -107,16 +115,16 @@ fn fetch(site: &Site<'_>) -> Built {
         "3D" => 3,
         name => return Err(site.unsupported(format!("textures of kind {name}"))),
     };
-    let mask = operands.numbers.last().map_or(0xf, |&mask| mask as u32);
+    let mask = operands.mask();
     let results = operands.results(site)?;
-    let coordinates = operands.source(site, 2)?;
+    let coordinates = operands.source(site, 2, dimensions as u16)?;
     let is_float = site.opcode() == Opcode::TEX;
     let has_level = site.has(".LL");
     // The second tuple: handle and level, or the level alone.
     let (handle, level) = match operands.uniform {
-        Some(number) => (Handle::Uniform(Row::source(number)), has_level.then(|| operands.source(site, 3)).transpose()?),
+        Some(number) => (Handle::Uniform(Row::source(number)), has_level.then(|| operands.source(site, 3, 1)).transpose()?),
         None => {
-            let second = operands.source(site, 3)?;
+            let second = operands.source(site, 3, 1 + u16::from(has_level))?;
             (Handle::General(second), has_level.then(|| second.plus(1)))
         }
     };
@@ -153,10 +161,10 @@ fn query(site: &Site<'_>) -> Built {
         return Err(site.unsupported(format!("the query {}", operands.name)));
     }
     let results = operands.results(site)?;
-    let mask = operands.numbers.last().map_or(0xf, |&mask| mask as u32);
+    let mask = operands.mask();
     let handle = match operands.uniform {
         Some(number) => Handle::Uniform(Row::source(number)),
-        None => Handle::General(operands.source(site, 2)?),
+        None => Handle::General(operands.source(site, 2, 1)?),
     };
     Ok(access(move |warp, world, lanes| {
         for lane in lanes_of(lanes) {
@@ -184,7 +192,8 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
             Value::Register(RegFile::Uniform, number) => uniform = uniform.or(Some(*number)),
             Value::Register(RegFile::Predicate, None) | Value::Integer(_) => {}
             Value::Address(address) => {
-                coordinates = address.parts.iter().flat_map(|part| &part.registers).map(|register| Row::source(register.number)).next();
+                let first = address.parts.iter().flat_map(|part| &part.registers).next();
+                coordinates = first.map(|register| site.checked(register.number, dimensions as u16).map(Row::source)).transpose()?;
             }
             other => return Err(site.unsupported(format!("a surface operand {other:?}"))),
         }
@@ -192,9 +201,10 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
     let (Some(coordinates), Some(&data)) = (coordinates, general.first()) else { return Err(site.unsupported("surfaces of this kind")) };
     let handle = match (uniform, general.get(1)) {
         (Some(number), _) => Handle::Uniform(Row::source(number)),
-        (None, Some(&number)) => Handle::General(Row::source(number)),
+        (None, Some(&number)) => Handle::General(Row::source(site.checked(number, 1)?)),
         (None, None) => return Err(site.unsupported("a surface without a handle")),
     };
+    let data = site.checked(data, width.registers())?;
     let row = if is_load { Row::destination(data) } else { Row::source(data) };
     // The zero register is one row; stores of it repeat it.
     let row_of = move |register: u16| if data.is_none() { row } else { row.plus(register) };
