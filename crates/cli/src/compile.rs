@@ -145,9 +145,9 @@ fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
 /// Opens the cache, unless the options request reports that only a compilation gives.
 fn open_cache(arguments: &CompileArguments) -> Result<Option<Cache>, String> {
     let Some(folder) = arguments.cache.as_deref().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(None) };
-    if arguments.passes.wants_report() || arguments.sched_output.wants_report() {
+    if !arguments.passes.is_cacheable() || arguments.sched_output.wants_report() {
         if arguments.verbose {
-            errln!("note: the cache is not used with options that print reports about passes or scheduling");
+            errln!("note: the cache is not used with options that print reports about passes or scheduling, or leave out passes");
         }
         return Ok(None);
     }

@@ -20,6 +20,9 @@ pub struct PassArguments {
     /// Stop after this pass and print each function to standard output; writes no cubin and needs no `-o`
     #[arg(long, value_name = "PASS")]
     pub stop_after: Option<String>,
+    /// Leave out this optimization; may be repeated or be a list with commas. Passes that correct code needs cannot be left out
+    #[arg(long, value_name = "PASS", value_delimiter = ',')]
+    disable_pass: Vec<String>,
     /// Measure the passes: time, runs, instructions before and after, instructions, values and blocks that they allocate; as a table on
     /// standard error, or with `=json` on standard output
     #[arg(long, value_name = "FORMAT", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -45,7 +48,12 @@ impl PassArguments {
 
     /// Returns the options in the form that the compiler takes, or a message about a pass that does not exist.
     pub fn options(&self) -> Result<PassOptions, String> {
-        let check = |name: &str| Pass::find(name).map(|_| ()).map_err(|message| format!("{message}; `--list-passes` lists them"));
+        let find = |name: &str| Pass::find(name).map_err(|message| format!("{message}; `--list-passes` lists them"));
+        let check = |name: &str| find(name).map(|_| ());
+        let check_optional = |name: &str| match find(name)? {
+            pass if pass.is_optional => Ok(()),
+            pass => Err(format!("the pass `{}` cannot be left out: code would be wrong without it", pass.name)),
+        };
         let selection = |names: &[String]| {
             if names.iter().any(|name| name == "all") {
                 return Ok(PassSelection::All);
@@ -53,10 +61,12 @@ impl PassArguments {
             names.iter().try_for_each(|name| check(name)).map(|()| PassSelection::These(names.to_vec()))
         };
         self.stop_after.as_deref().map_or(Ok(()), check)?;
+        self.disable_pass.iter().try_for_each(|name| check_optional(name))?;
         Ok(PassOptions {
             print_before: selection(&self.print_before)?,
             print_after: selection(&self.print_after)?,
             stop_after: self.stop_after.clone(),
+            disabled: self.disable_pass.clone(),
             measure: self.time_passes.is_some(),
             bisect: self.opt_bisect_limit.map(|limit| Bisect { limit: u64::try_from(limit).ok(), report: |decision| errln!("{decision}") }),
         })
@@ -64,7 +74,7 @@ impl PassArguments {
 
     /// Returns a note for each pass whose name was given and that does not run at an optimization level.
     pub fn notes(&self, level: u8) -> Vec<String> {
-        let named = self.print_before.iter().chain(&self.print_after).chain(&self.stop_after);
+        let named = self.print_before.iter().chain(&self.print_after).chain(&self.stop_after).chain(&self.disable_pass);
         let skipped = named.filter_map(|name| Pass::find(name).ok()).filter(|pass| match pass.levels {
             Levels::All | Levels::Scheduled => false,
             Levels::AtLeast(least) => level < least,
@@ -73,10 +83,11 @@ impl PassArguments {
         skipped.map(|pass| format!("the pass `{}` does not run at -O{level}, only at {}", pass.name, pass.levels)).collect()
     }
 
-    /// Returns whether the options request output about passes.
-    pub fn wants_report(&self) -> bool {
+    /// Returns whether the compiled file may come from a cache: without output about passes, and with all passes of the optimization level.
+    pub fn is_cacheable(&self) -> bool {
         let prints = !self.print_before.is_empty() || !self.print_after.is_empty();
-        prints || self.stop_after.is_some() || self.time_passes.is_some() || self.opt_bisect_limit.is_some()
+        let is_shortened = self.stop_after.is_some() || self.opt_bisect_limit.is_some() || !self.disable_pass.is_empty();
+        !prints && !is_shortened && self.time_passes.is_none()
     }
 
     /// Returns the name of a given option that makes sense for a single file only.

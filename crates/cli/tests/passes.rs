@@ -173,3 +173,29 @@ fn bisection_numbers_are_stable() {
     assert_eq!(some[..7], expected);
     assert!(some[7].starts_with("BISECT: NOT running pass (8) ") && some[7..].iter().all(|line| line.starts_with("BISECT: NOT ")));
 }
+
+/// `saxpy` has a product and a sum without rounding modifier.
+#[test]
+fn disabled_passes_do_not_run() {
+    let folder = folder("disabled");
+    let compile = |options: &[&str]| run(ORIOLE, &folder, &[&["compile", "saxpy.ptx", "-o", "x", "--time-passes=json"], options].concat(), "");
+    let passes = |options: &[&str]| {
+        let outcome = compile(options);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let times: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        times["passes"].as_array().unwrap().iter().map(|pass| pass["pass"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let all = passes(&[]);
+    for name in ["fold", "pre-schedule", "contract"] {
+        assert!(all.iter().any(|pass| pass == name), "{name}");
+    }
+    let without = passes(&["--disable-pass", "fold,pre-schedule", "--disable-pass", "contract"]);
+    let expected: Vec<String> = all.into_iter().filter(|pass| !["fold", "pre-schedule", "contract"].contains(&pass.as_str())).collect();
+    assert_eq!(without, expected);
+
+    let necessary = compile(&["--disable-pass", "allocate"]);
+    assert_eq!(necessary.code, Some(2));
+    assert!(necessary.stderr.contains("the pass `allocate` cannot be left out: code would be wrong without it"), "{}", necessary.stderr);
+    let unknown = compile(&["--disable-pass", "folding"]);
+    assert!(unknown.code == Some(2) && unknown.stderr.contains("`--list-passes` lists them"), "{}", unknown.stderr);
+}

@@ -90,6 +90,8 @@ pub struct PassOptions {
     pub print_after: PassSelection,
     /// Name of the last pass to run; `None` to run all. Each function is printed after it, and no cubin is built.
     pub stop_after: Option<String>,
+    /// Names of optional passes that do not run.
+    pub disabled: Vec<String>,
     /// Whether to measure the passes into [`PassLog::runs`](crate::PassLog::runs).
     pub measure: bool,
     /// Limits the number of times that optional passes run. Functions are then compiled one after the other.
@@ -103,7 +105,7 @@ impl PassOptions {
             PassSelection::These(names) => names.as_slice(),
             PassSelection::All => &[],
         });
-        printed.chain(&self.stop_after).map(String::as_str)
+        printed.chain(&self.stop_after).chain(&self.disabled).map(String::as_str)
     }
 }
 

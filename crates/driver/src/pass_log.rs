@@ -160,7 +160,8 @@ impl<'a> Recorder<'a> {
 
     /// Returns whether an optional pass may run on a function.
     pub fn allows(&self, pass: &'static str, function: &str) -> bool {
-        self.bisect.is_none_or(|bisect| bisect.allows(pass, function))
+        let is_disabled = self.options.disabled.iter().any(|name| name == pass);
+        !is_disabled && self.bisect.is_none_or(|bisect| bisect.allows(pass, function))
     }
 
     /// Starts a measurement; `None` if the options do not request measurements.

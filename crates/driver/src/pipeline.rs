@@ -32,7 +32,7 @@ fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
     state.options().passes.stop_after.as_deref() == Some(pass.name)
 }
 
-/// Runs a pass, unless the optimization level or the bisection limit excludes it.
+/// Runs a pass, unless the optimization level, the options or the bisection limit exclude it.
 fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     let recorder = &state.input.recorder;
     let is_allowed = |state: &FunctionState<'_>| !pass.is_optional || recorder.allows(pass.name, &state.function.name);
