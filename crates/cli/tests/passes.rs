@@ -178,7 +178,8 @@ fn bisection_numbers_are_stable() {
 #[test]
 fn disabled_passes_do_not_run() {
     let folder = folder("disabled");
-    let compile = |options: &[&str]| run(ORIOLE, &folder, &[&["compile", "saxpy.ptx", "-o", "x", "--time-passes=json"], options].concat(), "");
+    let compile =
+        |options: &[&str]| run(ORIOLE, &folder, &[&["compile", "saxpy.ptx", "-o", "x", "--time-passes=json"], options].concat(), "");
     let passes = |options: &[&str]| {
         let outcome = compile(options);
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);

@@ -139,6 +139,7 @@ passes! {
     66  "reduce",           AtLeast(1), optional, Optimize, reduce,           "replaces atomic operations whose old value is not read by reductions and counters";
     67  "aggregate",        AtLeast(2), optional, Optimize, aggregate,        "lets one thread perform the atomic operations of a warp on one address";
     68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
+    69  "share-constants",  AtLeast(2), optional, Optimize, share_constants,  "loads the constants of a loop before the loop";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, insert_yields,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
@@ -388,6 +389,13 @@ fn guard_sums(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `uniform-numbers`: keeps doubles that are read repeatedly in uniform registers.
 fn uniform_numbers(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `share-constants`: loads the constants of a loop before the loop.
+fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::share_constants::run(&mut state.function, target);
     Ok(())
 }
 

@@ -49,6 +49,10 @@ const CERTAIN_SAVING: f64 = 0.15;
 /// (docs/scheduling.md).
 pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
+/// Maximum number of steps of the searches of a function if the options name no strategy: the searches then take at most about as long as
+/// the other strategies that `combined` compares.
+const DEFAULT_SEARCH_STEPS: usize = 10_000;
+
 /// A choice of backend, mode and occupancy with which to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
@@ -151,13 +155,18 @@ fn with_scheduler(
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
     let &Hardware { model, machine, rates, .. } = context.hardware;
+    let knobs = options.scheduling.knobs;
+    let search_steps = match options.scheduling.backend {
+        BackendChoice::Default => knobs.search_steps.min(DEFAULT_SEARCH_STEPS),
+        _ => knobs.search_steps,
+    };
     run(&Scheduler {
         model,
         costs: &Costs::from_rates(rates, machine),
         machine,
         backend: plan.backend,
         mode: plan.mode,
-        knobs: Knobs { register_target: options.scheduling.knobs.register_target.or(plan.register_target), ..options.scheduling.knobs },
+        knobs: Knobs { register_target: knobs.register_target.or(plan.register_target), search_steps, ..knobs },
         register_limit: environment.limit(RegFile::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(RegFile::Uniform),

@@ -7,7 +7,8 @@
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`], [`combine`],
 //!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and
-//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers. These passes keep instructions legal: before a change they check that the target has an encoding form for
+//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers,
+//!    and [`share_constants`] loads the constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form for
 //!    the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
@@ -45,6 +46,7 @@ pub mod reduce;
 pub mod remarks;
 mod rewrite;
 pub mod settle_products;
+pub mod share_constants;
 pub mod simplify;
 pub mod split_index;
 pub mod straighten;

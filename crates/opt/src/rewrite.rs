@@ -1,7 +1,9 @@
-//! Helpers for rewriting: editable copies of instructions, and lists of new instructions to insert before an instruction.
+//! Helpers for rewriting: editable copies of instructions, lists of new instructions to insert before an instruction, and replacement of
+//! values.
 
-use oriole_ir::{Class, Function, Inst, Location, Op, Operand, OperandKind, Part, Pseudo, Role};
+use oriole_ir::{Class, Function, Inst, Location, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// An editable copy of a machine instruction, not yet stored in the function.
@@ -105,4 +107,23 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
 /// Returns register `number` of a part, counted from 0.
 pub(crate) fn piece(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
+}
+
+/// Replaces the uses of values in the whole function; `replacements` has the new operand for each value to replace.
+pub(crate) fn replace_uses(function: &mut Function, replacements: &FxHashMap<Value, Operand>) {
+    if replacements.is_empty() {
+        return;
+    }
+    for block in function.layout.clone() {
+        for at in 0..function.blocks[block].insts.len() {
+            let inst = function.blocks[block].insts[at];
+            for operand in function.sources_mut(inst) {
+                if let Some(new) = operand.value().and_then(|value| replacements.get(&value)) {
+                    let signs = new.signs;
+                    operand.kind = new.kind;
+                    operand.signs = if signs.is_empty() { operand.signs } else { operand.signs.toggled(signs) };
+                }
+            }
+        }
+    }
 }

@@ -35,7 +35,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::Known;
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::Draft;
+use crate::rewrite::{Draft, replace_uses};
 
 mod loops;
 mod tuples;
@@ -405,25 +405,6 @@ impl Rewriter<'_> {
                 result.kind
             }
             other => other,
-        }
-    }
-}
-
-/// Replaces the uses of values in the whole function; `replacements` has the new operand for each value to replace.
-fn replace_uses(function: &mut Function, replacements: &FxHashMap<Value, Operand>) {
-    if replacements.is_empty() {
-        return;
-    }
-    for block in function.layout.clone() {
-        for at in 0..function.blocks[block].insts.len() {
-            let inst = function.blocks[block].insts[at];
-            for operand in function.sources_mut(inst) {
-                if let Some(new) = operand.value().and_then(|value| replacements.get(&value)) {
-                    let signs = new.signs;
-                    operand.kind = new.kind;
-                    operand.signs = if signs.is_empty() { operand.signs } else { operand.signs.toggled(signs) };
-                }
-            }
         }
     }
 }

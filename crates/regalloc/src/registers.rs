@@ -220,12 +220,13 @@ impl RegisterSet {
     fn find_among(&self, class: Class, places: RegisterSet) -> Option<Reg> {
         let lowest = places.lowest()?;
         let has_tuples = matches!(class.file, RegFile::General | RegFile::Uniform);
+        let extended = self.extended_to_quad();
         for group in [2u8, 4] {
             if class.width >= group || !has_tuples {
                 continue;
             }
             // `spread`: all registers of the aligned groups that are completely free.
-            let groups = self.run_starts(group).aligned(group);
+            let groups = extended.run_starts(group).aligned(group);
             let mut spread = groups;
             for step in 1..u32::from(group) {
                 spread = spread.or(&groups.shifted_up(step));
@@ -236,6 +237,18 @@ impl RegisterSet {
             }
         }
         Some(lowest)
+    }
+
+    /// Returns the set with the registers after its highest one, up to the end of the aligned quad of that register. The quad at the end of
+    /// the register file is not a quad that is partly in use: taking a register from it would raise the number of registers in use.
+    fn extended_to_quad(&self) -> RegisterSet {
+        let mut extended = *self;
+        if let Some(word) = self.words.iter().rposition(|&word| word != 0) {
+            let highest = 63 - self.words[word].leading_zeros();
+            let after_quad = (highest / 4 + 1) * 4;
+            extended.words[word] |= (highest..after_quad).fold(0, |bits, number| bits | 1 << number);
+        }
+        extended
     }
 
     /// Returns the set with every register number increased by `by`, from 1 to 63.
@@ -314,6 +327,17 @@ mod tests {
         assert_eq!(free.find_gap(Class::R4), Some(Reg::new(8)));
         assert_eq!(free.find_gap(Class::new(RegFile::General, 56)), Some(Reg::new(8)));
         assert_eq!(free.find_gap(Class::new(RegFile::General, 57)), None);
+    }
+
+    /// R0 is in use. R1 completes its pair; after that, the next pair is as good as the half quad before the limit.
+    #[test]
+    fn the_end_of_the_file_does_not_attract_values() {
+        let mut free = RegisterSet::first_n(30);
+        free.remove(Reg::new(0), 1);
+        assert_eq!(free.find_gap(Class::R), Some(Reg::new(1)));
+        free.remove(Reg::new(1), 3);
+        assert_eq!(free.find_gap(Class::R), Some(Reg::new(4)));
+        assert_eq!(free.find_gap(Class::R2), Some(Reg::new(4)));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums, hoist,
-    if_convert, insert_yields, legalize, merge, narrow, reduce, simplify, split_index, straighten, tie_loads, uniform_numbers, unroll,
-    vector_loads,
+    if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, straighten, tie_loads,
+    uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -102,6 +102,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
         "guard-sums" => _ = guard_sums::run(function, encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
+        "share-constants" => _ = share_constants::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),

@@ -28,12 +28,12 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{EXAMPLE_REGISTER, is_copy, is_uniform_form_encodable, replace_uses, uniform_file, uniform_form};
+use super::{EXAMPLE_REGISTER, is_copy, is_uniform_form_encodable, uniform_file, uniform_form};
 use crate::definitions::Definitions;
 use crate::hoist::block_before;
 use crate::known::Known;
 use crate::legalize::{EncodabilityCache, order};
-use crate::rewrite::Draft;
+use crate::rewrite::{Draft, replace_uses};
 
 /// Maximum number of uniform registers for the loop-carried and loop-invariant values of one loop.
 const MAX_REGISTERS: usize = 24;
