@@ -22,7 +22,7 @@ use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
-use crate::known::Known;
+use crate::known::OperandFacts;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -141,7 +141,7 @@ fn tuple_from(function: &mut Function, definitions: &Definitions, set: &PhiSet, 
         .iter()
         .map(|&phi| {
             let source = sources(function, phi).find(|&(_, block)| block == from).map(|(source, _)| source);
-            let is_zero = |source: &Operand| Known::new(function, definitions).word(source) == Some(0);
+            let is_zero = |source: &Operand| OperandFacts::new(function, definitions).word(source) == Some(0);
             source.filter(|source| source.part().is_some() && !is_zero(source)).unwrap_or(Operand::RZ)
         })
         .collect();

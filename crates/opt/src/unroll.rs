@@ -39,10 +39,10 @@ use crate::definitions::Definitions;
 use crate::redirect_edges::split_edges;
 use crate::remarks::{Remarks, location_of};
 use crate::straighten;
-use bound::Bound;
-use copies::{Mapping, add_source, copy, copy_inst, insert_before_end, new_phis, redirect, set_branches, set_jump};
-use shape::Shape;
-use wide::WideBound;
+use bound::LoopBound;
+use copies::{CopyMapping, add_source, copy_inst, copy_loop, insert_before_end, new_phis, redirect, set_branches, set_jump};
+use shape::UnrollableLoop;
+use wide::WideLoopBound;
 
 pub(crate) mod bound;
 mod copies;
@@ -78,11 +78,11 @@ const MIN_GROWTH: usize = 600;
 /// How a loop is unrolled, with the number of copies of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
-    /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
+    /// Unrolled fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
     Full(u32),
-    /// By this factor, which divides the number of iterations: no remainder loop.
+    /// Unrolled by this factor, which divides the number of iterations: no remainder loop.
     Exact(u32),
-    /// By this factor; the old loop is the remainder loop.
+    /// Unrolled by this factor; the old loop is the remainder loop.
     Guarded(u32),
     /// As `Guarded`, for threads that execute different numbers of iterations; they reconverge before the remainder loop.
     Divergent(u32),
@@ -98,10 +98,10 @@ impl UnrollPlan {
             UnrollPlan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
             UnrollPlan::Exact(factor) => format!("{factor} iterations were joined into one"),
             UnrollPlan::Guarded(factor) | UnrollPlan::Divergent(factor) => {
-                format!("{factor} iterations were joined into one; the old loop executes the rest")
+                format!("{factor} iterations were joined into one; the old loop executes the remainder_entry")
             }
             UnrollPlan::Straight(factor) => {
-                format!("{factor} iterations were joined into one; guarded copies of the body execute the rest")
+                format!("{factor} iterations were joined into one; guarded copies of the body execute the remainder_entry")
             }
         }
     }
@@ -168,7 +168,7 @@ struct Budget {
 }
 
 /// Returns the loops to unroll, each with how it is unrolled. `taken_branch` is the cost of a taken branch in cycles.
-fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, UnrollPlan)> {
+fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
@@ -188,7 +188,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             miss("`.pragma \"nounroll\"` forbids it");
             continue;
         }
-        let Some(shape) = Shape::find(function, &flow, &dominators, &loops, id, &positions) else {
+        let Some(shape) = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions) else {
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
@@ -228,7 +228,7 @@ struct BodyProperties {
 
 impl BodyProperties {
     /// Collects the properties of the body of a loop.
-    fn collect(function: &Function, shape: &Shape) -> BodyProperties {
+    fn collect(function: &Function, shape: &UnrollableLoop) -> BodyProperties {
         let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);
@@ -238,7 +238,7 @@ impl BodyProperties {
 
     /// Updates the properties for one instruction of the body.
     fn add_inst(&mut self, function: &Function, inst: Inst) {
-        self.has_unique_inst |= shape::is_unique(function, inst);
+        self.has_unique_inst |= shape::must_not_be_copied(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
@@ -262,7 +262,7 @@ impl BodyProperties {
 fn plan_for(
     function: &Function,
     definitions: &Definitions,
-    shape: &Shape,
+    shape: &UnrollableLoop,
     body: &BodyProperties,
     taken_branch: usize,
     is_uniform: &mut dyn FnMut(Value) -> bool,
@@ -309,7 +309,10 @@ fn plan_for(
         return Err("its exit test cannot be made for several iterations at once");
     }
     let meets = is_divergent && shape.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
-    if meets && divergent::is_small(function, shape, taken_branch) && counting.has_short_remainder(function, definitions, shape, factor) {
+    if meets
+        && divergent::fits_straight_copies(function, shape, taken_branch)
+        && counting.has_short_remainder(function, definitions, shape, factor)
+    {
         return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
@@ -324,16 +327,16 @@ fn plan_for(
 /// The counter and the limit of a counted loop.
 enum CountedLoop {
     /// The counter has 32 bits.
-    Narrow(Bound),
+    Narrow(LoopBound),
     /// The counter has 64 bits.
-    Wide(WideBound),
+    Wide(WideLoopBound),
 }
 
 impl CountedLoop {
     /// Matches a counted loop with a counter of 32 or 64 bits; `None` for other loops.
-    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<CountedLoop> {
-        let narrow = Bound::find(function, definitions, shape).map(CountedLoop::Narrow);
-        narrow.or_else(|| WideBound::find(function, definitions, shape).map(CountedLoop::Wide))
+    fn find(function: &Function, definitions: &Definitions, shape: &UnrollableLoop) -> Option<CountedLoop> {
+        let narrow = LoopBound::find(function, definitions, shape).map(CountedLoop::Narrow);
+        narrow.or_else(|| WideLoopBound::find(function, definitions, shape).map(CountedLoop::Wide))
     }
 
     /// Returns the phi that defines the counter.
@@ -352,7 +355,7 @@ impl CountedLoop {
         }
     }
 
-    /// Returns whether one guard can test `tests` exit tests at once.
+    /// Returns whether one guard can replace `tests` exit tests.
     fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
             CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
@@ -361,14 +364,14 @@ impl CountedLoop {
     }
 
     /// Returns an upper bound of the number of iterations.
-    fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
+    fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &UnrollableLoop) -> u64 {
         let CountedLoop::Narrow(bound) = self else { return u64::MAX };
         let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
         bound.max_trips(start, limit)
     }
 
     /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
-    fn has_short_remainder(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
+    fn has_short_remainder(&self, function: &Function, definitions: &Definitions, shape: &UnrollableLoop, factor: u32) -> bool {
         let CountedLoop::Narrow(bound) = self else { return false };
         let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
         bound.has_short_remainder(start.0, limit.0, factor)
@@ -386,27 +389,27 @@ impl CountedLoop {
     ) -> Option<(Operand, Operand)> {
         match self {
             CountedLoop::Narrow(bound) => {
-                let guarded = bound.prepare(function, definitions, tests, before)?;
-                let first = bound.guard(function, &guarded, start, true, before);
-                Some((first, bound.guard(function, &guarded, next, false, end)))
+                let guarded = bound.emit_guard_operands(function, definitions, tests, before)?;
+                let first = bound.emit_guard(function, &guarded, start, true, before);
+                Some((first, bound.emit_guard(function, &guarded, next, false, end)))
             }
             CountedLoop::Wide(bound) => {
                 let (start, next) = (start.part()?, next.part()?);
-                let guarded = bound.prepare(function, tests, before);
-                let first = bound.guard(function, &guarded, start, tests, true, before);
-                Some((first, bound.guard(function, &guarded, next, tests, false, end)))
+                let guarded = bound.emit_guard_operands(function, tests, before);
+                let first = bound.emit_guard(function, &guarded, start, tests, true, before);
+                Some((first, bound.emit_guard(function, &guarded, next, tests, false, end)))
             }
         }
     }
 }
 
 /// Returns the number of exit tests that the unrolled body omits.
-fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
+fn omitted_tests(shape: &UnrollableLoop, factor: u32) -> u32 {
     if shape.tests_at_end() { factor - 1 } else { factor }
 }
 
 /// Gives each loop one entry block and an exit block that nothing else enters, puts the loops into loop-closed SSA form, and returns them.
-fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> Vec<(Shape, UnrollPlan)> {
+fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPlan)>) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
     for number in 0..shapes.len() {
@@ -437,7 +440,7 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> V
 }
 
 /// Returns a function that gives the value of each phi of the header in the iteration after the copy `mapping`.
-fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, Inst) -> Value + 'a {
+fn next_start<'a>(shape: &'a UnrollableLoop, mapping: &'a CopyMapping) -> impl Fn(&Function, Inst) -> Value + 'a {
     move |function, phi| {
         let source = shape.latch_source(function, phi).and_then(|source| source.value());
         mapping.value(source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its back edge", shape.header)))
@@ -445,23 +448,23 @@ fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, 
 }
 
 /// Replaces the branches of a copy of the exiting block by a branch to the next block in the loop: the exit condition is known to be false.
-fn continue_loop(function: &mut Function, shape: &Shape, mapping: &Mapping) {
+fn continue_loop(function: &mut Function, shape: &UnrollableLoop, mapping: &CopyMapping) {
     let inside = function.successors(shape.exiting).into_iter().find(|&block| block != shape.exit).unwrap_or(shape.header);
     set_jump(function, mapping.block(shape.exiting), mapping.block(inside));
 }
 
 /// Unrolls a loop fully, into `tests` copies of its body. Returns the new blocks.
-fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Vec<Block>> {
+fn unroll_fully(function: &mut Function, shape: &UnrollableLoop, tests: u32) -> Option<Vec<Block>> {
     let entry = shape.entries[0];
-    let mut copies: Vec<Mapping> = Vec::new();
+    let mut copies: Vec<CopyMapping> = Vec::new();
     for number in 0..tests {
         let mapping = match copies.last() {
-            None => copy(function, shape, |function, phi| {
+            None => copy_loop(function, shape, |function, phi| {
                 let source = shape.entry_source(function, phi).and_then(|source| source.value());
                 source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its entry", shape.header))
             }),
             Some(last) => {
-                let mapping = copy(function, shape, next_start(shape, last));
+                let mapping = copy_loop(function, shape, next_start(shape, last));
                 redirect(function, last.block(shape.latch), last.block(shape.header), mapping.block(shape.header));
                 mapping
             }
@@ -478,11 +481,11 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
     let (first, last) = (copies.first()?, copies.last()?);
     redirect(function, entry, shape.header, first.block(shape.header));
     redirect_exit_phis(function, shape, last);
-    Some(copies.iter().flat_map(Mapping::copies).collect())
+    Some(copies.iter().flat_map(CopyMapping::copies).collect())
 }
 
 /// Makes the phis of the exit block read the values of a copy instead of the values of the old loop, which is no longer reachable.
-fn redirect_exit_phis(function: &mut Function, shape: &Shape, mapping: &Mapping) {
+fn redirect_exit_phis(function: &mut Function, shape: &UnrollableLoop, mapping: &CopyMapping) {
     for phi in function.phis(shape.exit).to_vec() {
         for operand in function.sources_mut(phi) {
             *operand = mapping.operand(*operand);
@@ -493,7 +496,7 @@ fn redirect_exit_phis(function: &mut Function, shape: &Shape, mapping: &Mapping)
 /// The copies of a loop body that form the unrolled loop.
 struct NewLoop {
     /// The copies of the body, in execution order.
-    copies: Vec<Mapping>,
+    copies: Vec<CopyMapping>,
     /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
 }
@@ -501,17 +504,17 @@ struct NewLoop {
 impl NewLoop {
     /// Creates `factor` copies of the body with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test;
     /// none does if `tested` is `None`.
-    fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
+    fn create(function: &mut Function, shape: &UnrollableLoop, factor: u32, tested: Option<u32>) -> NewLoop {
         let phis = new_phis(function, shape.header);
-        let mut copies: Vec<Mapping> = Vec::new();
+        let mut copies: Vec<CopyMapping> = Vec::new();
         for number in 0..factor {
             let mapping = match copies.last() {
-                None => copy(function, shape, |function, phi| {
+                None => copy_loop(function, shape, |function, phi| {
                     let new = phis.iter().find(|pair| pair.0 == phi).and_then(|pair| function.results(pair.1)[0].value());
                     new.unwrap_or_else(|| panic!("a phi of {:?} has no copy", shape.header))
                 }),
                 Some(last) => {
-                    let mapping = copy(function, shape, next_start(shape, last));
+                    let mapping = copy_loop(function, shape, next_start(shape, last));
                     redirect(function, last.block(shape.latch), last.block(shape.header), mapping.block(shape.header));
                     mapping
                 }
@@ -527,12 +530,12 @@ impl NewLoop {
     }
 
     /// Returns the copy that executes last.
-    fn last(&self) -> &Mapping {
+    fn last(&self) -> &CopyMapping {
         &self.copies[self.copies.len() - 1]
     }
 
     /// Adds the sources of the phis of the new header.
-    fn complete_phis(&self, function: &mut Function, shape: &Shape) {
+    fn complete_phis(&self, function: &mut Function, shape: &UnrollableLoop) {
         let (entry, latch) = (shape.entries[0], self.last().block(shape.latch));
         for &(old, new) in &self.phis {
             let (Some(first), Some(next)) = (shape.entry_source(function, old), shape.latch_source(function, old)) else { continue };
@@ -543,7 +546,7 @@ impl NewLoop {
 }
 
 /// Unrolls a loop by a factor that divides its number of iterations. Returns the new blocks.
-fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
+fn unroll_exactly(function: &mut Function, shape: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
     let tested = if shape.tests_at_end() { factor - 1 } else { 0 };
     let new = NewLoop::create(function, shape, factor, Some(tested));
     let header = new.copies[0].block(shape.header);
@@ -552,11 +555,11 @@ fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option
     new.complete_phis(function, shape);
     redirect(function, shape.entries[0], shape.header, header);
     redirect_exit_phis(function, shape, &new.copies[tested as usize]);
-    Some(new.copies.iter().flat_map(Mapping::copies).collect())
+    Some(new.copies.iter().flat_map(CopyMapping::copies).collect())
 }
 
 /// Unrolls a loop by `factor`; the old loop stays as the remainder loop. Returns the new blocks.
-fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
+fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
     let counting = CountedLoop::find(function, definitions, shape)?;
     let entry = shape.entries[0];
     let (start, next) = (shape.entry_source(function, counting.counter())?, shape.latch_source(function, counting.counter())?);
@@ -566,28 +569,28 @@ fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Sh
     let (mut before, mut end) = (Vec::new(), Vec::new());
     let tests = omitted_tests(shape, factor);
     let (is_worth, goes_on) = counting.emit_guards(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
-    let rest = function.new_block();
+    let remainder_entry = function.new_block();
     insert_before_end(function, latch, end);
-    set_branches(function, latch, Some((goes_on, header)), rest);
+    set_branches(function, latch, Some((goes_on, header)), remainder_entry);
     new.complete_phis(function, shape);
     insert_before_end(function, entry, before);
     set_branches(function, entry, Some((is_worth, header)), shape.header);
-    write_rest(function, shape, counting.compares(), last, rest);
-    Some(new.copies.iter().flat_map(Mapping::copies).chain([rest]).collect())
+    fill_remainder_entry(function, shape, counting.compares(), last, remainder_entry);
+    Some(new.copies.iter().flat_map(CopyMapping::copies).chain([remainder_entry]).collect())
 }
 
-/// Fills the block `rest` after the unrolled loop, which continues with the remainder loop or leaves it.
-fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &Mapping, rest: Block) {
+/// Fills the block `remainder_entry`, which follows the unrolled loop and branches to the remainder loop or to the exit.
+fn fill_remainder_entry(function: &mut Function, shape: &UnrollableLoop, compares: &[Inst], last: &CopyMapping, remainder_entry: Block) {
     for phi in function.phis(shape.header).to_vec() {
         if let Some(source) = shape.latch_source(function, phi) {
-            add_source(function, phi, last.operand(source), rest);
+            add_source(function, phi, last.operand(source), remainder_entry);
         }
     }
     if !shape.tests_at_end() {
         let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[shape.header.into()], 0);
         function.insts[branch].location =
             function.terminators(shape.latch).last().map(|&end| function.insts[end].location).unwrap_or_default();
-        function.blocks[rest].insts.push(branch);
+        function.blocks[remainder_entry].insts.push(branch);
         return;
     }
     // The comparison is repeated here, so that the one in the new loop is dead unless the body reads it.
@@ -598,19 +601,19 @@ fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &
             mapping.set(value, copy);
         }
         let copy = copy_inst(function, &mapping, compare);
-        function.blocks[rest].insts.push(copy);
+        function.blocks[remainder_entry].insts.push(copy);
     }
     for inst in function.terminators(shape.exiting).to_vec() {
-        let branch = copy_inst(function, &Mapping::default(), inst);
+        let branch = copy_inst(function, &CopyMapping::default(), inst);
         if let (Some(guard), OperandKind::Value(part)) = (function.insts[branch].guard, shape.guard.kind) {
             let kind = OperandKind::Value(Part { value: mapping.value(part.value), ..part });
             function.insts[branch].guard = Some(Guard { kind, ..guard });
         }
-        function.blocks[rest].insts.push(branch);
+        function.blocks[remainder_entry].insts.push(branch);
     }
     for phi in function.phis(shape.exit).to_vec() {
         let source = function.sources(phi)[0];
-        add_source(function, phi, last.operand(source), rest);
+        add_source(function, phi, last.operand(source), remainder_entry);
     }
 }
 

@@ -184,7 +184,7 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
 
 /// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
 struct TrailingZeros {
-    /// By value: its number of known trailing zero bits.
+    /// For each value, its number of known trailing zero bits.
     bits: Vec<u8>,
 }
 

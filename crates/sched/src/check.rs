@@ -164,7 +164,7 @@ const BARRIERS: u64 = 0xc2b2_ae3d_27d4_eb4f;
 /// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
 const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
-const MINUS: u64 = u64::MAX;
+const MINUS_ONE: u64 = u64::MAX;
 
 /// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
 /// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
@@ -182,13 +182,13 @@ struct SetHashes {
 /// State of a replay: the sets of items executed so far.
 #[derive(Default)]
 struct ReplayState<'b> {
-    /// By register number: the last writer, as position plus one.
+    /// For each register number, the last writer, as position plus one.
     writers: FxHashMap<u32, u32>,
-    /// By memory space (global, shared, local, spill): its accesses.
+    /// The accesses of each memory space: global, shared, local, spill.
     spaces: [SetHashes; 4],
-    /// By space and base: the accesses with a known address.
+    /// For each space and base, the accesses with a known address.
     bases: FxHashMap<(usize, &'b Base), SetHashes>,
-    /// By space, base and four-byte word: the accesses with a known address.
+    /// For each space, base and four-byte word, the accesses with a known address.
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
@@ -337,7 +337,7 @@ impl<'b> ReplayState<'b> {
             add(&mut self.spaces[number]);
             if let Some((base, words)) = base.zip(words.clone()) {
                 let of_base = self.bases.entry((number, base)).or_default();
-                count(of_base, MINUS);
+                count(of_base, MINUS_ONE);
                 add(of_base);
                 for word in words {
                     let of_word = self.words.entry((number, base, word)).or_default();

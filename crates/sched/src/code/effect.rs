@@ -30,7 +30,7 @@ pub(super) enum OpcodeOrder {
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
-    /// A read of a special register. The constraint depends on the register; see [`state`].
+    /// A read of a special register. The constraint depends on the register; see [`special_register_effect`].
     State,
     /// A constraint that does not depend on operands.
     Order(OrderEffect),
@@ -105,13 +105,13 @@ pub(super) fn is_atomic(opcode: Opcode) -> bool {
 }
 
 /// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp.
-pub(super) fn needs_lanes(opcode: Opcode) -> bool {
+pub(super) fn depends_on_active_threads(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }
 
 /// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are constant for the
 /// thread, otherwise that of a clock read.
-pub(super) fn state(names: impl Iterator<Item = Symbol>) -> OrderEffect {
+pub(super) fn special_register_effect(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
     if names.peek().is_some() && names.all(Symbol::is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
 }

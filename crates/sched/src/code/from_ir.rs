@@ -2,7 +2,8 @@
 //!
 //! [`push_values`] numbers the registers of all values consecutively ([`ValueNumbers`]): a value of width 4 gets four register numbers and
 //! one register group. Each register of a wider value, such as the accumulator of a matrix product, is a register group of its own, because
-//! its registers are often read, and free, one after the other. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
+//! its registers are often read, and free, one after the other. [`push_allocated`] converts the instruction to its machine form and leaves
+//! the rest to [`from_machine`].
 
 use std::ops::Range;
 
@@ -29,9 +30,9 @@ const WIDEST_GROUP: u8 = 4;
 /// The mapping between SSA values, register numbers and register groups.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
-    /// By value: its lowest register number.
+    /// For each value, its lowest register number.
     first: Vec<u32>,
-    /// By register number: the register group that it belongs to.
+    /// For each register number, the register group that it belongs to.
     group: Vec<u32>,
     /// All register groups.
     groups: Vec<Group>,
@@ -91,7 +92,7 @@ pub fn push_allocated(code: &mut Code, function: &Function, products: &ProductRe
         Some(id) => AccessKnowledge::Access(&function.accesses[id]),
     };
     from_machine::push(code, &instruction, known);
-    products.order_last(code, inst);
+    products.add_to_last_item(code, inst);
 }
 
 /// Appends an instruction whose operands are SSA values.
@@ -111,15 +112,16 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
         class,
         opcode,
         guarded: data.guard.is_some(),
-        exchanges: opcode.is_some_and(effect::needs_lanes),
-        converged: opcode.is_some_and(effect::needs_lanes) || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
+        exchanges: opcode.is_some_and(effect::depends_on_active_threads),
+        converged: opcode.is_some_and(effect::depends_on_active_threads)
+            || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
         effect,
         reads: &reg_accesses.reads,
         writes: &reg_accesses.writes,
         tied_writes: reg_accesses.tied_writes,
     };
     code.push(&new, |register| numbers.group[register as usize]);
-    products.order_last(code, inst);
+    products.add_to_last_item(code, inst);
 }
 
 /// Appends a scheduling barrier that accesses no registers.
@@ -223,7 +225,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             OrderEffect::None
         }
         OpcodeOrder::Order(effect) => effect,
-        OpcodeOrder::State => effect::state(names()),
+        OpcodeOrder::State => effect::special_register_effect(names()),
         OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
             let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
