@@ -69,7 +69,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> Tune
         (rules.facts.yield_from, rules.facts.yield_due, rules.facts.yield_due_from) =
             (rule.min_stall, rule.overdue_after, rule.overdue_min_stall);
         let hardware = Hardware { rules: Cow::Owned(rules), ..hardware.clone() };
-        // Instructions that stalls need are already inserted; yields do not change stalls.
+        // The `NOP`s for long latencies are already inserted. Yields do not change stalls, so none are inserted into the copy.
         let controls = control_words::run(&mut function.clone(), &hardware);
         let found = predicted_cycles(function, &controls, &hardware, warps as usize);
         if found < best.0 && found < least * (1.0 - MIN_GAIN) {

@@ -40,12 +40,14 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::rewrite::{Prelude, single_register};
+use emit::{
+    add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, emit_word, guard_predicate, new_operand,
+};
+
+mod emit;
 
 /// Lane number of the last thread of a warp.
 const LAST_LANE: i64 = 31;
-
-/// Clamp and segment operand of a `SHFL` that may read from any thread of the warp.
-const WHOLE_WARP: i64 = 0x1f;
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -264,7 +266,7 @@ impl Aggregate {
         count
     }
 
-    /// Matches an atomic operation that can be combined. `Atomic::old` is `None` if nothing reads the old value.
+    /// Matches an atomic operation that can be combined. [`Atomic::old_value`] is `None` if nothing reads the old value.
     fn match_atomic(&self, function: &Function, inst: Inst) -> Option<Atomic> {
         let atomic = Atomic::match_inst(function, inst)?;
         let old = atomic.old_value.filter(|part| !self.def_use.uses(part.value).is_empty());
@@ -530,12 +532,6 @@ impl Aggregate {
     }
 }
 
-/// Creates a value; returns it as an operand.
-fn new_operand(function: &mut Function, class: Class) -> Operand {
-    let value = function.new_value(class);
-    function.whole(value).into()
-}
-
 /// Replaces the guard and the operand of an atomic operation. Returns the new result, which receives the old value of the memory in the
 /// threads that perform the operation, and the operand that the former result was tied to. `None` if there is no result.
 fn set_guard_and_operand(
@@ -579,74 +575,4 @@ fn define_result(function: &mut Function, after: &mut Prelude, result: Part, val
         .collect();
     let chosen = after.pack(function, RegFile::General, &words);
     after.push(function, Op::Pseudo(Pseudo::Copy), &[], &[result.into(), chosen], 1);
-}
-
-/// Returns the predicate of a guard as an operand, with its negation.
-fn guard_predicate(guard: Guard) -> Operand {
-    let operand = Operand::new(guard.kind);
-    if guard.negated { operand.inverted_predicate() } else { operand }
-}
-
-/// Appends an instruction with a new 32-bit result to `prelude`; returns the result.
-fn emit_word(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
-    prelude.define(function, Class::R, opcode, modifiers, sources)
-}
-
-/// Appends to `prelude` an instruction with a new predicate as its first result, and `PT` (unused) as the second; returns the predicate.
-fn emit_predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
-    let result = new_operand(function, Class::P);
-    let operands: SmallVec<[Operand; 8]> = [result, Operand::PT].into_iter().chain(sources.iter().copied()).collect();
-    prelude.push(function, Op::Machine(opcode), modifiers, &operands, 2);
-    result
-}
-
-/// Appends to `prelude` a test whether `a` equals `b`, combined with the predicate `other` by the operation `with`; returns the predicate.
-fn emit_compare(prelude: &mut Prelude, function: &mut Function, with: Symbol, a: Operand, b: Operand, other: Operand) -> Operand {
-    emit_predicate(prelude, function, Opcode::ISETP, &[Symbol::EQ, Symbol::U32, with], &[a, b, other])
-}
-
-/// Appends a `VOTE` and returns its result: the mask of the active threads in which the guard holds.
-fn emit_ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Guard>) -> Operand {
-    let result = new_operand(function, Class::R);
-    let vote = guard.map_or(Operand::PT, guard_predicate);
-    prelude.push(function, Op::Machine(Opcode::VOTE), &[Symbol::ANY], &[result, Operand::PT, vote], 2);
-    result
-}
-
-/// Appends a `SEL`, whose result is `a` where the condition holds and `b` elsewhere; returns the result.
-fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
-    emit_word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
-}
-
-/// Appends an `IADD3` of three words to `prelude`; returns the sum.
-fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
-    let result = new_operand(function, Class::R);
-    let operands = [result, Operand::PT, Operand::PT, terms[0], terms[1], terms[2]];
-    prelude.push(function, Op::Machine(Opcode::IADD3), &[], &operands, 3);
-    result
-}
-
-/// Appends a `SHFL` that reads a word from the thread with lane number `lane`; returns the word.
-fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
-    let result = new_operand(function, Class::R);
-    let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
-    prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::IDX], &operands, 2);
-    result
-}
-
-/// Appends the addition of the value of the thread whose lane number is lower by `distance`, and returns the sum; a thread without such a
-/// neighbour keeps its value.
-fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
-    let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
-    prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
-    // The predicate result of `SHFL.UP` says whether there is such a thread. If there is none, the sum must not change: the addition is
-    // guarded, and its result is tied to the old sum.
-    let prefix_sum = emit_sum(prelude, function, [value, below, Operand::RZ]);
-    if let Some(&inst) = prelude.insts.last() {
-        let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
-        operands.push(value.with_role(Role::Tied(0)));
-        function.set_operands(inst, &operands, 3);
-        function.insts[inst].guard = Some(Guard { kind: exists.kind, negated: false });
-    }
-    prefix_sum
 }

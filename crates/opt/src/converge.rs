@@ -33,6 +33,13 @@
 //! for threads that may be blocked inside the region until the whole warp arrives (`barrier` without `.aligned`): the blocked threads may
 //! need the waiting ones to reach their next barrier, which would be a deadlock.
 //!
+//! **Literature.** Reconvergence at the immediate post-dominator follows Fung, Sham, Yuan and Aamodt 2007 ("Dynamic Warp Formation and
+//! Scheduling for Efficient GPU Control Flow"). There, a hardware stack stores the reconvergence points. The departures follow from the
+//! barrier registers that replace the stack since Volta: branches with the same reconvergence point share a barrier, the barrier is set
+//! once before a loop and not once in each iteration, and a region that violates a condition above may be left without one. Regions in
+//! which threads may wait for each other get none, because of the deadlocks that ElTantawy and Aamodt 2016 ("MIMD Synchronization on SIMT
+//! Architectures") describe: a thread that waits for reconvergence may be the one that another thread spins for.
+//!
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
@@ -58,9 +65,6 @@ use crate::redirect_edges::redirect_edges;
 
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
 pub const MAX_NESTING: usize = 14;
-
-/// Instructions at which a thread may wait for others.
-const WAITING: [Opcode; 5] = [Opcode::WARPSYNC, Opcode::BAR, Opcode::YIELD, Opcode::NANOSLEEP, Opcode::SYNCS];
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -325,7 +329,7 @@ fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, re
         let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
         let waits = |&inst: &Inst| {
             let opcode = function.insts[inst].op.machine();
-            opcode.is_some_and(|opcode| opcode == Opcode::CALL || WAITING.contains(&opcode))
+            opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
         };
         if is_in_loop || function.blocks[block].insts.iter().any(waits) {
             return false;

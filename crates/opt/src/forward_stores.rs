@@ -156,8 +156,8 @@ struct SpaceState {
     contents: FxHashMap<Base, WordsByOffset>,
     /// The base of the last store to the space.
     last_store_base: Base,
-    /// Stores to `last_store_base` plus an offset whose bytes no access may have read since. For each byte offset, the size in bytes and
-    /// the store.
+    /// The stores whose bytes no access may have read since. For each byte offset from `last_store_base`, the size of the store in bytes,
+    /// and the store.
     pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 

@@ -13,8 +13,8 @@
 //!
 //! - Instructions without side effects are moved even if some iterations do not execute them; they cannot fault. Loads of a constant are
 //!   moved only if another moved instruction reads them, because later passes turn constants into operands.
-//! - A load moves if every execution of the loop executes it, if the loop writes no memory and waits for no other thread, and if it is a
-//!   counted loop. Another loop may wait for another thread to change the memory.
+//! - A load moves if every execution of the loop executes it, and if the loop is a counted loop that writes no memory and waits for no
+//!   other thread. A loop that is not counted may wait for another thread to change the memory.
 //! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, is moved with its `WARPSYNC` if it is in the first block of the
 //!   loop: the threads that enter the loop execute it next.
 //!
@@ -65,8 +65,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let Some(before) = preheader(function, &flow, &loops, id) else { continue };
         let has_loads = may_move_loads(function, &flow, &loops, id);
         let counts = || {
-            let shape = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions)?;
-            LoopBound::find(function, &definitions, &shape)
+            let old_loop = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions)?;
+            LoopBound::find(function, &definitions, &old_loop)
         };
         let moves_loads = has_loads && counts().is_some();
         let mut mover =

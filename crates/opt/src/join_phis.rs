@@ -115,7 +115,7 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
     let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];
     for from in predecessors {
-        let source = tuple_from(function, definitions, set, from);
+        let source = source_tuple_for(function, definitions, set, from);
         operands.extend([source, from.into()]);
     }
     let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
@@ -134,7 +134,7 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
 
 /// Returns the tuple that the phis of a set have as sources for a predecessor. Packs the sources at the end of the predecessor if they are
 /// not one tuple already.
-fn tuple_from(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
+fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
     let class = function.values[set.source_tuple];
     let words: Vec<Operand> = set
         .phis

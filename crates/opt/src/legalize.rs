@@ -105,7 +105,7 @@ struct MoveRewrite {
     /// Index into the result of [`order::orders`].
     order: usize,
     /// Positions, in the operand list, of the operands to move.
-    chosen: SmallVec<[usize; 4]>,
+    moved_positions: SmallVec<[usize; 4]>,
     /// How the operands are moved.
     move_kind: MoveKind,
 }
@@ -191,7 +191,8 @@ impl Legalizer {
         if let Some(known) = self.encodability.move_rewrites.get(&rewrite_key).filter(|_| depth > 0).cloned()
             && let Some(spelled) = known.spelling.apply(function, draft)
             && let Some(ordered) = order::orders(&spelled).into_iter().nth(known.order)
-            && let Some(supplied) = moves::insert_moves(function, &ordered, &known.chosen, known.move_kind, &self.encodability, prelude)
+            && let Some(supplied) =
+                moves::insert_moves(function, &ordered, &known.moved_positions, known.move_kind, &self.encodability, prelude)
         {
             return Ok(supplied);
         }
@@ -219,7 +220,7 @@ impl Legalizer {
                             && self.encodability.is_encodable(function, inst, &example)
                             && let Some(supplied) = moves::insert_moves(function, draft, &chosen, move_kind, &self.encodability, prelude)
                         {
-                            let rewrite = MoveRewrite { spelling: *spelling, order: *order, chosen, move_kind };
+                            let rewrite = MoveRewrite { spelling: *spelling, order: *order, moved_positions: chosen, move_kind };
                             self.encodability.move_rewrites.insert(rewrite_key, rewrite);
                             return Ok(supplied);
                         }
@@ -253,9 +254,9 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
 
 /// Returns the draft with the example register in place of each operand to move; `None` if `move_kind` applies signs and an operand has
 /// none.
-fn with_example_registers(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option<Draft> {
+fn with_example_registers(draft: &Draft, moved_positions: &[usize], move_kind: MoveKind) -> Option<Draft> {
     let mut example = draft.clone();
-    for &at in chosen {
+    for &at in moved_positions {
         let operand = example.operands[at];
         let count = if let OperandKind::Value(part) = operand.kind { part.count } else { 1 };
         if let (Role::Bracket(_), OperandKind::Integer(_)) = (operand.role, operand.kind) {

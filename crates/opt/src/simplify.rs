@@ -1,7 +1,7 @@
 //! Simplifies integer instructions with operands that are known at compile time.
 //!
-//! 64-bit integers are computed in two halves, of which programs often know one: the upper half of a zero-extended number is zero, and a
-//! shift by 32 moves a half. [`Rule`] lists the rewrites. Examples:
+//! 64-bit integers are computed as two halves, of which one is often known at compile time: the upper half of a zero-extended integer is
+//! zero, and a shift by 32 moves one half to the place of the other. [`Rule`] lists the rewrites. Examples:
 //!
 //! ```text
 //! %2:R = SHF.R.U64 %0, 0x20, %1              becomes   %2:R = COPY %1
@@ -52,7 +52,7 @@ pub enum Rule {
     NoCarryIn,
     /// A sum or logic operation that joins the bits of two opposite shifts becomes a funnel shift.
     Funnel,
-    /// A selection between equal numbers, or by a known predicate, becomes a copy.
+    /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
 }
 
@@ -248,7 +248,7 @@ impl Simplifier {
         self.form_funnel_shift(function, inst, sources[first], sources[second])
     }
 
-    /// Simplifies a `SEL` of equal numbers, or with a known predicate. Returns `None` if nothing changed.
+    /// Simplifies a `SEL` of equal operands, or with a known predicate. Returns `None` if nothing changed.
     fn simplify_select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
         if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {

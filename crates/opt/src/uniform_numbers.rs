@@ -17,7 +17,7 @@
 //! a uniform register: then no later instruction can overwrite a number, whatever path other threads take. Functions that a kernel calls do
 //! not write the uniform registers of the kernel.
 //!
-//! Of all numbers, the [`MAX_NUMBERS`] that are read most often are taken; a read in a loop counts as several.
+//! At most [`MAX_NUMBERS`] doubles are moved: those that are read most often, where a read in a loop counts as several.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost
 //! is linear in the size of the function, but for sorting the numbers.
@@ -45,7 +45,7 @@ const EXAMPLE_REGISTER: u16 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of doubles that were put into uniform registers.
-    pub numbers: usize,
+    pub doubles: usize,
     /// Number of operands that now read a double from uniform registers.
     pub reads: usize,
 }
@@ -94,11 +94,11 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         }
         if reads > 0 {
             moves.extend(prelude.insts);
-            stats.numbers += 1;
+            stats.doubles += 1;
             stats.reads += reads;
         }
     }
-    if stats.numbers > 0 {
+    if stats.doubles > 0 {
         let entry = function.entry();
         let insts = &mut function.blocks[entry].insts;
         let first = insts.iter().position(|&inst| matches!(function.insts[inst].op, Op::Machine(_))).unwrap_or(insts.len());
@@ -133,8 +133,8 @@ fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -
     let definitions = Definitions::compute(function);
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let mut numbers: Vec<RepeatedDouble> = Vec::new();
-    let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut doubles: Vec<RepeatedDouble> = Vec::new();
+    let mut index_of_bits: FxHashMap<u64, usize> = FxHashMap::default();
     for &block in &function.layout {
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
         for &inst in &function.blocks[block].insts {
@@ -146,16 +146,16 @@ fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -
                 if !can_read_uniform(function, inst, opcode, at, encodability) {
                     continue;
                 }
-                let place = *places.entry(bits).or_insert(numbers.len());
-                if place == numbers.len() {
-                    numbers.push(RepeatedDouble { bits, executions: 0.0, reads: Vec::new() });
+                let place = *index_of_bits.entry(bits).or_insert(doubles.len());
+                if place == doubles.len() {
+                    doubles.push(RepeatedDouble { bits, executions: 0.0, reads: Vec::new() });
                 }
-                numbers[place].executions += executions;
-                numbers[place].reads.push((inst, at));
+                doubles[place].executions += executions;
+                doubles[place].reads.push((inst, at));
             }
         }
     }
-    numbers
+    doubles
 }
 
 /// Returns the bits of a pair of general registers whose content is known.

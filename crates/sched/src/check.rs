@@ -101,7 +101,7 @@ fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRe
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let (item_data, number) = (&code.items[item], |access: &RegAccess| access.register);
         let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
-        let register = reads.chain(code.order_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
+        let register = reads.chain(code.ordered_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
         return Err(OrderViolation::Read { item, register });
     }
     if before.sched_barriers != after.sched_barriers {
@@ -254,7 +254,7 @@ impl<'b> ReplayState<'b> {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
-        record.writers.extend(code.order_registers(item).iter().map(|&register| writer(register)));
+        record.writers.extend(code.ordered_registers(item).iter().map(|&register| writer(register)));
         if item.guarded {
             record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
@@ -295,7 +295,7 @@ impl<'b> ReplayState<'b> {
             self.exchanges.add(own);
         }
         self.all_items.add(own);
-        for register in code.writes(item).iter().map(|access| access.register).chain(code.order_registers(item).iter().copied()) {
+        for register in code.writes(item).iter().map(|access| access.register).chain(code.ordered_registers(item).iter().copied()) {
             self.writers.insert(register, position as u32 + 1);
         }
         record

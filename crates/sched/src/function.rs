@@ -241,7 +241,7 @@ impl Scheduler<'_> {
                 from_ir::push_values(code, &numbers, function, &products, inst);
             })
         };
-        let chunks = chunks(function, self.backend.strategy().largest_function());
+        let chunks = chunks(function, self.backend.strategy().chunk_threshold());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
         let mut in_flight = InFlight::new(self.model, numbers.empty().registers(), function);
@@ -309,7 +309,7 @@ impl Scheduler<'_> {
                 self.apply_order(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
             }
         }
-        stats.tradeoff = tradeoff.best(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
+        stats.tradeoff = tradeoff.best_larger_budget(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
         Ok(stats)
     }
 
@@ -433,7 +433,7 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
-        for chunk in chunks(function, self.backend.strategy().largest_function()) {
+        for chunk in chunks(function, self.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
@@ -492,7 +492,7 @@ impl Scheduler<'_> {
     pub fn register_target(&self, live: i32) -> RegisterTarget {
         let bounds = Bounds {
             launch: self.launch,
-            tuple_gaps: self.knobs.register_gaps,
+            alignment_gaps: self.knobs.register_gaps,
             reserved: self.hidden_registers as i32,
             limit: self.register_limit as i32,
             occupancy_percent: self.occupancy_percent,

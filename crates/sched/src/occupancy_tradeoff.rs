@@ -136,7 +136,7 @@ impl OccupancyTradeoff {
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
-    pub(crate) fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
+    pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
         let normal = score(&self.normal);
         let best =
@@ -159,7 +159,7 @@ mod tests {
         let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
         let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
         tradeoff.add(1.0, &code.items, &costs, normal, true, |_| other);
-        tradeoff.best(warps)
+        tradeoff.best_larger_budget(warps)
     }
 
     /// With the larger budget, a lone warp takes 40 cycles instead of 100. With all resident warps, it takes 1 + 39/8 cycles per warp

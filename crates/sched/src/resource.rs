@@ -161,7 +161,7 @@ impl Costs {
 
     /// Returns whether instructions of two classes may issue in one cycle, one after the other, if neither depends on the other: they are
     /// executed by different units, and neither is a branch or a barrier.
-    pub fn can_pair(&self, first: Class, second: Class) -> bool {
+    pub(crate) fn can_pair(&self, first: Class, second: Class) -> bool {
         let is_flow = |class: Class| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
     }

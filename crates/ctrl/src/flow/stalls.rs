@@ -31,6 +31,11 @@
 //! - After a thread-block barrier (`BAR`), only arithmetic that overwrites no general register may issue for some cycles.
 //! - Some opcodes need a minimum stall, regardless of the next instruction.
 //!
+//! Hennessy and Gross 1983 ("Postpass Code Optimization of Pipeline Constraints") describe the same task for a machine without interlocks:
+//! the latest accesses of each register are tracked with their age, and `NOP`s are inserted where an age is too low. The departures: the
+//! distance is a field of the instruction and not a number of `NOP`s; ages are tracked over the edges of the control-flow graph, and not
+//! only within basic blocks; and instructions are not reordered here, because the order is already final.
+//!
 //! Departure from the published description of ptxas: fixed latencies of any length are covered by stalls, of several instructions if need
 //! be, and not only those up to 15 cycles.
 //!
@@ -207,7 +212,7 @@ fn allow_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlR
 }
 
 /// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the causes if `with_causes`.
-pub fn compute_stalls(
+pub(crate) fn compute_stalls(
     code: &Code<'_>,
     control_flow: &ControlFlow,
     inst_accesses: &[InstAccesses],

@@ -27,6 +27,10 @@
 //! older ones of its group. A guarded instruction may not be executed, so it implies nothing about others. The order of issue is known
 //! within a block only: instructions of the block are newer than those carried into it, whose order is unknown.
 //!
+//! The iteration over the blocks is that of Kildall 1973 ("A Unified Approach to Global Program Optimization"), with union as the meet. It
+//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_CARRIED`), which is correct,
+//! because waiting too early only costs time, and bounds the size of the states.
+//!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
 //! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
 //!
@@ -113,7 +117,7 @@ struct CarriedInst {
 }
 
 /// Computes all waits, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
-pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
+pub(crate) fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<CarriedInst>>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
     for &root in &control_flow.roots {

@@ -38,9 +38,9 @@ pub(crate) struct LoopBound {
 
 impl LoopBound {
     /// Returns the bound of a counted loop; `None` for other loops.
-    pub(crate) fn find(function: &Function, definitions: &Definitions, shape: &UnrollableLoop) -> Option<LoopBound> {
-        let condition = shape.condition()?;
-        let compare = definitions.unguarded(function, condition.value).filter(|&inst| shape.contains(inst))?;
+    pub(crate) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<LoopBound> {
+        let condition = old_loop.condition()?;
+        let compare = definitions.unguarded(function, condition.value).filter(|&inst| old_loop.contains(inst))?;
         let data = &function.insts[compare];
         let is_first = function.results(compare)[0].value() == Some(condition.value) && function.results(compare)[1].value().is_none();
         let (relation, is_unsigned) = match data.modifiers.as_slice() {
@@ -52,19 +52,20 @@ impl LoopBound {
         if !data.is_machine(Opcode::ISETP) || !is_first || !left.signs.is_empty() || !right.signs.is_empty() {
             return None;
         }
-        let relation = if shape.exit_value { inverted(relation)? } else { relation };
+        let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
         let find = |tested: Operand, limit: Operand, relation: Symbol| {
-            let (counter, offset) = counter_of(function, definitions, shape, tested.part()?)?;
-            let next = shape.latch_source(function, counter)?.part()?;
+            let (counter, offset) = counter_of(function, definitions, old_loop, tested.part()?)?;
+            let next = old_loop.latch_source(function, counter)?.part()?;
             let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
-            let is_invariant = limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !shape.contains(inst)));
+            let is_invariant =
+                limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !old_loop.contains(inst)));
             // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration must cover that test.
             // For `NE` the guard needs one more test; for the other relations the guard implies it.
-            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let bound = LoopBound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
-            (is_counter && is_invariant && bound.is_supported(function, shape.tests_at_end())).then_some(bound)
+            (is_counter && is_invariant && bound.is_supported(function, old_loop.tests_at_end())).then_some(bound)
         };
         find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
     }
@@ -121,14 +122,14 @@ impl LoopBound {
         &self,
         function: &Function,
         definitions: &Definitions,
-        shape: &UnrollableLoop,
+        old_loop: &UnrollableLoop,
     ) -> ((u64, bool), (u64, bool)) {
         let known = OperandFacts::new(function, definitions);
         let upper = |operand: Option<Operand>| match operand {
             Some(operand) => (known.upper_bound(&operand), known.word(&operand).is_some()),
             None => (u64::from(u32::MAX), false),
         };
-        (upper(shape.entry_source(function, self.counter)), upper(Some(self.limit)))
+        (upper(old_loop.entry_source(function, self.counter)), upper(Some(self.limit)))
     }
 
     /// Returns an upper bound of the number of steps from the counter's initial value to the limit; the arguments are those of
@@ -306,9 +307,9 @@ impl InstEmitter<'_> {
 }
 
 /// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
-fn counter_of(function: &Function, definitions: &Definitions, shape: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
+fn counter_of(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
     let (base, number) = base_and_constant(function, definitions, part);
-    let phi = definitions.definition_of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
+    let phi = definitions.definition_of(base.value).filter(|&inst| old_loop.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 

@@ -55,21 +55,21 @@ impl CopyMapping {
 
 /// Copies all blocks of a loop and returns the mapping from the loop to the copy. `start` gives the value of each phi of the header in this
 /// copy. The back edge of the copy goes to its own header, and its exit edge to the exit of the loop, until the caller changes them.
-pub(super) fn copy_loop(function: &mut Function, shape: &UnrollableLoop, start: impl Fn(&Function, Inst) -> Value) -> CopyMapping {
+pub(super) fn copy_loop(function: &mut Function, old_loop: &UnrollableLoop, start: impl Fn(&Function, Inst) -> Value) -> CopyMapping {
     let mut mapping = CopyMapping::default();
-    for &block in &shape.blocks {
+    for &block in &old_loop.blocks {
         let copy = function.new_block();
         mapping.blocks.push((block, copy));
     }
-    for &phi in &function.phis(shape.header).to_vec() {
+    for &phi in &function.phis(old_loop.header).to_vec() {
         if let Some(result) = function.results(phi)[0].value() {
             mapping.values.insert(result, start(function, phi));
         }
     }
     // New values first: a block may read a value whose definition is later in the layout.
     let mut insts: Vec<(Block, Inst)> = Vec::new();
-    for &block in &shape.blocks {
-        let skipped = if block == shape.header { function.phis(block).len() } else { 0 };
+    for &block in &old_loop.blocks {
+        let skipped = if block == old_loop.header { function.phis(block).len() } else { 0 };
         insts.extend(function.blocks[block].insts[skipped..].iter().map(|&inst| (block, inst)));
     }
     for &(_, inst) in &insts {

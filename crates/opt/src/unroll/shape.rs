@@ -80,8 +80,8 @@ impl UnrollableLoop {
         let mut insts: Vec<Inst> = blocks.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
         insts.sort_unstable();
         let is_nested = loops.get(id).parent.is_some();
-        let shape = UnrollableLoop { header, is_nested, latch, exiting, exit, blocks, entries, guard, exit_value: leaves_when, insts };
-        shape.has_plain_phis(function).then_some(shape)
+        let old_loop = UnrollableLoop { header, is_nested, latch, exiting, exit, blocks, entries, guard, exit_value: leaves_when, insts };
+        old_loop.has_plain_phis(function).then_some(old_loop)
     }
 
     /// Returns whether the phis of the header read whole values in per-thread (not uniform) registers.

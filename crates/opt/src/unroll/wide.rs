@@ -54,33 +54,33 @@ pub(super) struct WideGuardOperands {
 
 impl WideLoopBound {
     /// Returns the bound of a loop with a 64-bit counter; `None` for other loops.
-    pub(super) fn find(function: &Function, definitions: &Definitions, shape: &UnrollableLoop) -> Option<WideLoopBound> {
-        let condition = shape.condition()?;
-        let upper = defining_comparison(function, definitions, shape, condition)?;
+    pub(super) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<WideLoopBound> {
+        let condition = old_loop.condition()?;
+        let upper = defining_comparison(function, definitions, old_loop, condition)?;
         let (relation, is_unsigned) = match function.insts[upper].modifiers.as_slice() {
             [relation, Symbol::AND, Symbol::EX] => (*relation, false),
             [relation, Symbol::U32, Symbol::AND, Symbol::EX] => (*relation, true),
             _ => return None,
         };
         let &[left_high, right_high, Operand::PT, low] = function.sources(upper) else { return None };
-        let lower = defining_comparison(function, definitions, shape, low.part().filter(|_| low.signs.is_empty())?)?;
+        let lower = defining_comparison(function, definitions, old_loop, low.part().filter(|_| low.signs.is_empty())?)?;
         let &[left_low, right_low, Operand::PT] = function.sources(lower) else { return None };
         if function.insts[lower].modifiers.as_slice() != [relation, Symbol::U32, Symbol::AND] {
             return None;
         }
-        let relation = if shape.exit_value { inverted(relation)? } else { relation };
+        let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
         let find = |tested: Pair, limit: Pair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
             let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
-            let phi = definitions.definition_of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
-            let next = shape.latch_source(function, phi)?.part()?;
+            let phi = definitions.definition_of(counter).filter(|&inst| old_loop.is_header_phi(function, inst))?;
+            let next = old_loop.latch_source(function, phi)?.part()?;
             let (base, step) = base_and_constant(function, definitions, (single_register(next, 0), single_register(next, 1)))?;
-            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let compares = [lower, upper];
             let bound = WideLoopBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, repeats_last_test };
-            let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, shape, half));
-            (base == counter && is_invariant && bound.is_supported(shape.tests_at_end())).then_some(bound)
+            let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, old_loop, half));
+            (base == counter && is_invariant && bound.is_supported(old_loop.tests_at_end())).then_some(bound)
         };
         find((left_low, left_high), (right_low, right_high), relation)
             .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored(relation)))
@@ -144,8 +144,8 @@ impl WideLoopBound {
 }
 
 /// Returns the comparison in the loop whose only result is `predicate`; `None` if another instruction computes it.
-fn defining_comparison(function: &Function, definitions: &Definitions, shape: &UnrollableLoop, predicate: Part) -> Option<Inst> {
-    let inst = definitions.unguarded(function, predicate.value).filter(|&inst| shape.contains(inst))?;
+fn defining_comparison(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, predicate: Part) -> Option<Inst> {
+    let inst = definitions.unguarded(function, predicate.value).filter(|&inst| old_loop.contains(inst))?;
     let [first, second] = function.results(inst) else { return None };
     let is_first = first.value() == Some(predicate.value) && second.value().is_none();
     let is_plain = function.sources(inst).iter().all(|source| source.signs.is_empty());
@@ -153,11 +153,11 @@ fn defining_comparison(function: &Function, definitions: &Definitions, shape: &U
 }
 
 /// Returns whether one half of a limit is a loop-invariant word.
-fn is_invariant(function: &Function, definitions: &Definitions, shape: &UnrollableLoop, half: &Operand) -> bool {
+fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, half: &Operand) -> bool {
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
         OperandKind::Value(part) => {
-            let is_outside = definitions.definition_of(part.value).is_some_and(|inst| !shape.contains(inst));
+            let is_outside = definitions.definition_of(part.value).is_some_and(|inst| !old_loop.contains(inst));
             is_outside && part.count == 1 && function.values[part.value].file == RegFile::General
         }
         _ => false,

@@ -1,7 +1,7 @@
 //! Strategy `depth-first`: follows each dependency chain to its end before it starts the next.
 //!
-//! A candidate whose latest predecessor issued last wins, as long as it stalls for at most `depth-stall` cycles; so the order is a
-//! depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few of them live, and chains whose
+//! The candidate whose latest predecessor issued most recently wins, as long as it stalls for at most `depth-stall` cycles; so the order is
+//! a depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few of them live, and chains whose
 //! links take longer (loads) are left and resumed when their results arrive. O(n log n) for *n* items.
 //!
 //! Example: two chains of additions with a latency of 4 cycles.

@@ -158,8 +158,8 @@ impl Proposal {
         excess(&self.peak, region)
     }
 
-    /// Returns the figures by which two orders are compared; lower is better. The first is the number of registers above the budget. The
-    /// others are cycles and registers, in this sequence; in mode `reduce-reg` registers come before cycles.
+    /// Returns the three numbers by which two orders are compared; lower is better. The first is the number of registers above the budget.
+    /// The others are cycles and registers, in this sequence; in mode `reduce-reg` registers come before cycles.
     pub(super) fn cost(&self, region: &Region<'_>) -> (i32, u32, u32) {
         let cycles = self.length.issued + self.length.done;
         let registers = self.peak[0].max(0) as u32;

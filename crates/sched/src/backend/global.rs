@@ -1,14 +1,14 @@
 //! Strategy `global`: moves instructions between blocks where that is safe, and then orders regions as backend B.
 //!
 //! **Upward.** An instruction moves from a block to the end of its immediate dominator *D*. Blocks are visited from the leaves of the
-//! dominator tree to its root, so an instruction may move over several blocks; of the blocks below *D*, those that are executed more often
-//! come first (the hot trace).
+//! dominator tree to its root, so an instruction may move up several times. Of the blocks that *D* immediately dominates, those that are
+//! executed most often are visited first.
 //!
 //! - Arithmetic, reads of constant banks and reads of invariant special registers cannot fault. Such instructions move as long as *D* has
 //!   idle issue slots and their operands do not arrive late there.
-//! - A load moves only if no thread executes it that would not have executed it anyway, and if no store, barrier, fence, call or exit is in
-//!   between: either *D* ends with a branch to the block, whose condition becomes the guard of the load, or all threads of *D* get to the
-//!   block. The arithmetic of its address moves with it. No load leaves a loop (pass `hoist` does that).
+//! - A load moves only if exactly the same threads execute it as before, and if no store, barrier, fence, call or exit is in between.
+//!   Either *D* ends with a branch to the block, whose condition becomes the guard of the load, or all threads that execute *D* also
+//!   execute the block. The instructions that compute its address move with it. No load moves out of a loop (pass `hoist` does that).
 //!
 //! **Downward.** Arithmetic of *D* whose results are read below only one of its successors moves there if *D* has no idle issue slot.
 //!
@@ -21,11 +21,12 @@
 //!       ...                                bb1:  ...
 //! ```
 //!
-//! Instructions move up only from blocks that are executed as often as *D*: from others they would take issue slots of other warps. A block
-//! that a branch around the rest of the kernel skips counts as executed. Nothing moves into a loop, and no instruction that writes uniform
-//! registers or predicates moves: diverged threads share the former, and there are only seven of the latter. Results that move occupy
-//! registers for longer, so `global-registers` limits them for each block *D*; the caller drops all changes of a function that cost
-//! occupancy. Time: linear in instructions, times the depth of the dominator tree in the worst case.
+//! Instructions move up only from blocks that are executed as often as *D*; otherwise they would be executed more often than before and
+//! take issue slots of other warps. A block counts as executed as often as *D* if only a branch to the end of the kernel skips it. Nothing
+//! moves into a loop, and no instruction that writes uniform registers or predicates moves: diverged threads share the former, and there
+//! are only seven of the latter. Results that move occupy registers for longer, so `global-registers` limits them for each block *D*; the
+//! caller drops all changes of a function if they would lower the occupancy. Time: linear in instructions, times the depth of the dominator
+//! tree in the worst case.
 //!
 //! The description of ptxas names a global strategy that "moves instructions across basic blocks" and says no more about it.
 

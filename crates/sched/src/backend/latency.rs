@@ -1,8 +1,8 @@
 //! Strategy `latency`: hides memory latency by starting loads, and what their addresses need, as early as possible.
 //!
 //! The *memory path* of an item is the largest sum of long latencies (20 cycles or more) on a path from its issue to the end of the region.
-//! A candidate that can issue without a stall wins; of those the one with the longer memory path; of equal ones the one that depends on
-//! the older results, so that independent chains alternate. The rest is decided by the critical path. O(n log n) for *n* items.
+//! Criteria, in this order: a candidate that can issue without a stall wins; then the longer memory path; then the candidate that depends
+//! on older results, so that independent chains alternate; then the longer critical path. O(n log n) for *n* items.
 //!
 //! Example: `L1` loads through a pointer that `A` computes; the chain `X0..X9` of sums takes 40 cycles.
 //!

@@ -126,8 +126,8 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     (Proposal::new(region, groups, order, reason), search, exceeds_scarcity)
 }
 
-/// Returns the figures that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`: registers, then
-/// cycles).
+/// Returns the pair of numbers that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`:
+/// registers, then cycles).
 fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
@@ -156,7 +156,8 @@ struct PartialSchedule<'a, 'g> {
     live: Option<Live<'g>>,
 }
 
-/// The figures of a partial order that its completions depend on. Used to abandon partial orders that are nowhere better.
+/// The properties of a partial order on which the length of its completions depends. A partial order that is in no property better than an
+/// earlier one with the same items is abandoned.
 struct SeenOrder {
     /// First cycle in which the next item can issue.
     cycle: u32,
@@ -219,7 +220,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         tree
     }
 
-    /// Returns the figures to minimize. If the arguments are lower bounds, the result is a lower bound too.
+    /// Returns the pair of numbers to minimize. If the arguments are lower bounds, the result is a lower bound too.
     fn objective(&self, length: Length, excess: i32, registers: i32) -> (i32, u32) {
         let is_reduced = self.analysis.region.settings.mode == ScheduleMode::ReduceReg;
         let cycles = length.issued + length.done;

@@ -18,13 +18,13 @@
 //! ```
 //!
 //! The distance is the latency of the load divided by the cycles of an iteration, at most `prefetch-distance`. The counters and the
-//! condition of the loop are computed for the iterations in between, and the conditions are joined, so only addresses that a later
-//! iteration loads are prefetched; the prefetch cannot fault. For a loop whose condition is not of the form above the distance is 1, and
-//! the condition of the loop is the guard. At most `prefetch-lines` lines are prefetched in an iteration.
+//! condition of the loop are computed for the iterations in between, and the conditions are ANDed. So only addresses that a later iteration
+//! loads are prefetched, and the prefetch cannot fault. For a loop whose condition is not of the form above the distance is 1, and the
+//! condition of the loop is the guard. At most `prefetch-lines` lines are prefetched in an iteration.
 //!
 //! The first-level cache is not coherent: a line must not be fetched before a synchronization that precedes the load. So only loads are
-//! prefetched that [`super::software_pipelining`] could move: those of loops that write no memory which they may read and do not
-//! synchronize, and those of memory that is constant while the kernel runs.
+//! prefetched that [`super::software_pipelining`] could move: loads of memory that is constant while the kernel runs, and loads in loops
+//! that do not synchronize and do not write memory that the loads may read.
 //!
 //! The description of ptxas says that its strategy "inserts and schedules memory prefetch instructions".
 

@@ -1,10 +1,10 @@
 //! Strategy `scoreboard`: an order that never has more results in flight than there are scoreboards, where one exists.
 //!
 //! A warp has six scoreboards. If a seventh instruction of variable latency issues, it shares a scoreboard with an earlier one, and the
-//! reader of the earlier result waits for both (a *false wait*). So a candidate that starts another result loses while `scoreboard-limit`
-//! results are in flight and another candidate reads one of them; among the others, a reader of a result that has arrived wins, because it
-//! frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n log n) for
-//! *n* items.
+//! reader of the earlier result waits for both (a *false wait*). So while `scoreboard-limit` results are in flight and some candidate reads
+//! one of them, a candidate that would put another result in flight loses. Among the others, a reader of a result that has arrived wins,
+//! because it frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n
+//! log n) for *n* items.
 //!
 //! Example: nine loads, each with a sum, and two scoreboards for the sake of the example.
 //!

@@ -19,9 +19,9 @@
 //!
 //! If a branch leads to the loop, the load before the loop has the condition of that branch as a guard. The guard of the load in the loop
 //! is the condition of the branch at its end, so exactly the same addresses are read as before; the last iteration needs no epilogue. The
-//! regions are ordered afterwards: B moves the load up, as it depends on the address and on the condition only. The result of the next
-//! iteration needs registers of its own (`pipeline-registers`) and a copy in each iteration. Iterations that the pass `unroll` has joined
-//! are pipelined together, which is how registers rotate.
+//! regions are ordered afterwards: backend B moves the load up, because it depends only on the address and on the condition. The result of
+//! the next iteration needs registers of its own (`pipeline-registers`) and a copy in each iteration. A loop that the pass `unroll` has
+//! unrolled by a factor is pipelined as it is; its copies of the body then use different registers, so fewer copies are needed.
 //!
 //! A load is moved if
 //!
@@ -29,10 +29,12 @@
 //!   thread may leave or call in the middle of the loop;
 //! - its address depends on registers that change from iteration to iteration only by arithmetic (at most `pipeline-address`
 //!   instructions for all loads, which are computed for the next iteration instead of this one);
-//! - the shorter one of the latency and of the chain that follows the load is at least `pipeline-gain` cycles and a copy for each register.
+//! - the gain, which is the latency of the load or the length of the dependence chain after it, whichever is shorter, is at least
+//!   `pipeline-gain` cycles plus one cycle for each register to copy.
 //!
-//! Departures from modulo scheduling: there are two stages, the initiation interval follows from the order of the block, and the
-//! registers rotate by copies, or by iterations that were joined before. Time: linear in the instructions of the loops.
+//! Departures from modulo scheduling (Rau 1994, "Iterative Modulo Scheduling"): there are always two stages, the initiation interval
+//! results from the order of the block instead of being chosen, and copies take the place of rotating registers. Time: linear in the
+//! instructions of the loops.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Space, Value};

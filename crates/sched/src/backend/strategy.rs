@@ -69,7 +69,7 @@ pub trait Strategy {
     }
 
     /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks.
-    fn largest_function(&self) -> usize {
+    fn chunk_threshold(&self) -> usize {
         usize::MAX
     }
 

@@ -7,9 +7,9 @@
 //!   instead of all before them or all after them (`LoadSpacing`);
 //! - a product that can issue goes before other arithmetic (`Batch`).
 //!
-//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their
-//! order with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled
-//! by backend B. The order is used if it is shorter than the original one on the shared clock.
+//! Among products the longer critical path decides. So the waits for asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their order
+//! with memory accesses, come as late as the dependency graph allows. O(n log n) for *n* items. Regions with fewer than two products are
+//! scheduled by backend B. The order is used if it is shorter than the original one on the shared clock.
 //!
 //! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads for the next step.
 //!

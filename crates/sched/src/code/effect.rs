@@ -64,18 +64,13 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         (Effect::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
-        (Effect::Barrier | Effect::Other, _) if is_plain_barrier(opcode) => OpcodeOrder::Order(OrderEffect::Barrier),
+        (Effect::Barrier | Effect::Other, _) if properties.keeps_active_threads => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Barrier | Effect::Other, _) => OpcodeOrder::Order(OrderEffect::Sync),
         (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
         (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (effect, Some(space)) => access_order(opcode, effect, space, properties.memory),
     }
-}
-
-/// Returns whether an opcode synchronizes the threads of a block or waits for copies, and does nothing else.
-fn is_plain_barrier(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::BAR | Opcode::LDGDEPBAR | Opcode::SYNCS | Opcode::ARRIVES | Opcode::UTMACMDFLUSH)
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
@@ -90,13 +85,6 @@ fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memor
         _ if matches!(memory, Memory::Texture | Memory::Surface) => OpcodeOrder::UnknownAddress { space, writes },
         _ => OpcodeOrder::Order(OrderEffect::Barrier),
     }
-}
-
-/// Returns whether accesses after a fence or barrier wait until it is complete. Asynchronous instructions, such as `LDGDEPBAR` and bulk
-/// copies, only have to be issued first.
-pub(crate) fn blocks_later_accesses(opcode: Opcode) -> bool {
-    let is_barrier = matches!(opcode, Opcode::BAR | Opcode::UCGABAR_WAIT | Opcode::ACQBULK);
-    is_barrier || opcode.properties().effect == Effect::Fence
 }
 
 /// Returns whether an opcode is an atomic operation.

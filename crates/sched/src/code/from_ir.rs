@@ -79,7 +79,7 @@ impl ValueNumbers {
 }
 
 /// Appends an instruction whose operands are physical registers.
-pub fn push_allocated(code: &mut Code, function: &Function, products: &ProductRegisters, inst: Inst) {
+pub(crate) fn push_allocated(code: &mut Code, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
         return push_sched_barrier(code);

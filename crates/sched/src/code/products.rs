@@ -112,7 +112,7 @@ impl ProductRegisters {
     }
 
     /// Finds the ordered registers of a function on physical registers.
-    pub fn on_registers(function: &Function) -> ProductRegisters {
+    pub(crate) fn on_registers(function: &Function) -> ProductRegisters {
         let mut common_registers: FxHashSet<u32> = FxHashSet::default();
         let mut found = ProductRegisters::default();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -132,7 +132,7 @@ impl ProductRegisters {
     /// Adds the ordered registers of `inst`, if it has any, to the last item of `code`, which must be the item of `inst`.
     pub(super) fn add_to_last_item(&self, code: &mut Code, inst: Inst) {
         let Some(registers) = self.ordered_registers.get(&inst) else { return };
-        code.order_with_last(registers.as_ref().unwrap_or(&self.common_registers).iter().copied());
+        code.add_ordered_to_last(registers.as_ref().unwrap_or(&self.common_registers).iter().copied());
         if let Some(item) = code.items.last_mut() {
             item.drains_products = self.final_waits.contains(&inst);
         }

@@ -40,7 +40,7 @@ impl Scheduler<'_> {
         }
         let other = Scheduler { backend: Backend::C, ..*self };
         let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
-        for chunk in chunks(function, other.backend.strategy().largest_function()) {
+        for chunk in chunks(function, other.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);

@@ -162,8 +162,8 @@ pub(super) struct MemoryOrder {
     last_barrier: Option<u32>,
     /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
     exchanges: Vec<u32>,
-    /// Items with [`Item::converged`] since the latest point of divergence, which must stay before the next one.
-    converged: Vec<u32>,
+    /// Items with [`Item::converged_items`] since the latest point of divergence, which must stay before the next one.
+    converged_items: Vec<u32>,
 }
 
 impl MemoryOrder {
@@ -171,7 +171,7 @@ impl MemoryOrder {
     pub(super) fn reset(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
-        self.converged.clear();
+        self.converged_items.clear();
         self.exchanges.clear();
         (self.base_count, self.last_strong, self.last_fence, self.last_sync, self.last_barrier) = (0, None, None, None, None);
     }
@@ -211,7 +211,7 @@ impl MemoryOrder {
                 }
                 if matches!(item.effect, OrderEffect::Sync | OrderEffect::SchedBarrier) {
                     self.last_sync = Some(node);
-                    self.converged.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
+                    self.converged_items.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                 }
                 for space in &mut self.spaces {
                     space.outstanding().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
@@ -224,7 +224,7 @@ impl MemoryOrder {
             if let Some(from) = self.last_sync {
                 incoming.add(from, 1, EdgeKind::Order, false);
             }
-            self.converged.push(node);
+            self.converged_items.push(node);
         }
         if item.exchanges && !matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync) {
             if let Some(from) = self.last_barrier {

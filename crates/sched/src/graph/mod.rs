@@ -27,7 +27,7 @@ use std::ops::Range;
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::{Opcode, RegFile};
 
-use crate::code::{self, Code, Item, OrderEffect, RegAccess};
+use crate::code::{Code, Item, OrderEffect, RegAccess};
 pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
@@ -347,7 +347,7 @@ impl<'m> Builder<'m> {
         for access in code.writes(item) {
             self.overwrite(code, region, item, node, access);
         }
-        self.order_registers(code, region, item, node);
+        self.ordered_registers(code, region, item, node);
         // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
         // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
         for access in code.reads(item) {
@@ -361,10 +361,10 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::order_registers`]). The
+    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::ordered_registers`]). The
     /// item counts as a reader, which waits for the latest result, and as a writer, which later readers follow.
-    fn order_registers(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
-        for &register in code.order_registers(item) {
+    fn ordered_registers(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+        for &register in code.ordered_registers(item) {
             let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
             let state = *self.register(register);
             if state.writer != NONE && state.writer != node {
@@ -423,7 +423,7 @@ impl<'m> Builder<'m> {
         // An edge from a fence or barrier of variable latency counts with its usual latency.
         let after_order = |node: u32| {
             let item = &code.items[region.start + node as usize];
-            let is_blocking = item.opcode.is_some_and(code::blocks_later_accesses);
+            let is_blocking = item.opcode.is_some_and(|opcode| opcode.properties().blocks_later_accesses);
             self.model.time(item.class).filter(|_| is_blocking).map_or(1, |time| time.usual)
         };
         self.memory.add_item(item, node, base, &mut self.incoming, after_order);

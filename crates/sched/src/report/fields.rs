@@ -113,9 +113,9 @@ const FIELDS_OF_MATRIX_OPCODES: &[(Opcode, &[&str], &str)] = &[
 const PACKED_SINGLE: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
 
 /// Fields before register allocation, in the order in which the statistics lines print them.
-pub const FIELDS_BEFORE_ALLOCATION: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
+pub(crate) const FIELDS_BEFORE_ALLOCATION: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
 /// Fields after register allocation, in the order in which the statistics lines print them.
-pub const FIELDS_AFTER_ALLOCATION: [&str; 26] = [
+pub(crate) const FIELDS_AFTER_ALLOCATION: [&str; 26] = [
     "adu",
     "alu",
     "cbu",
@@ -145,7 +145,7 @@ pub const FIELDS_AFTER_ALLOCATION: [&str; 26] = [
 ];
 
 /// Returns the fields of a stage, in the order in which the statistics lines print them.
-pub fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str] {
+pub(crate) fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str] {
     match stage {
         AllocationStage::Pre => &FIELDS_BEFORE_ALLOCATION,
         AllocationStage::Post => &FIELDS_AFTER_ALLOCATION,

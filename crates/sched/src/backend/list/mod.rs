@@ -45,8 +45,6 @@ struct ListScheduler<'a> {
     settings: &'a Settings,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
-    /// Critical path from the start of the region to each node, in cycles.
-    depths: Vec<u32>,
     /// Length of the longest critical path of the region, in cycles.
     length: u32,
     /// For each node, the first cycle in which its operands are available, as far as its predecessors have issued.
@@ -137,7 +135,7 @@ impl Strategy for ListScheduling {
     }
 
     /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
-    fn largest_function(&self) -> usize {
+    fn chunk_threshold(&self) -> usize {
         LARGEST_FUNCTION
     }
 
@@ -156,7 +154,6 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         graph,
         settings,
         length: heights.iter().copied().max().unwrap_or(0),
-        depths: graph.depths(),
         heights,
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
@@ -222,7 +219,7 @@ impl ListScheduler<'_> {
             mode: self.settings.mode,
             registers_are_scarce: tracker.live()[0] > self.settings.budget.scarce_above,
             draining_readers: self.state.readers_to_drain > 0,
-            enough_readers_ready: statistics.in_flight_readers >= statistics.depth_threshold,
+            enough_readers_ready: statistics.in_flight_readers >= statistics.min_readers_for_bit_1,
             compares_yields: statistics.shared_memory > 0,
         };
         for candidate in candidates.iter_mut() {
@@ -247,7 +244,7 @@ impl ListScheduler<'_> {
         (candidates[best], second.map(|(second, reason)| (candidates[second].node, reason)))
     }
 
-    /// Computes all figures of a ready item that the comparison uses, except the eight-bit priority.
+    /// Computes all measurements of a ready item that the comparison uses, except the eight-bit priority.
     fn evaluate(&self, node: u32, tracker: &PressureTracker) -> Candidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
@@ -280,7 +277,6 @@ impl ListScheduler<'_> {
             stall_cycles: earliest.max(free).saturating_sub(self.clock.cycle),
             earliest,
             height: self.heights[index],
-            depth: self.depths[index],
             deadline: self.length.saturating_sub(self.heights[index]),
         }
     }

@@ -76,7 +76,7 @@ pub(super) enum MemoryLatency {
     None,
 }
 
-/// A ready instruction with all figures that the comparison uses.
+/// A ready instruction, with all measurements that the comparison uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     /// Node in the dependency graph.
@@ -114,8 +114,6 @@ pub(super) struct Candidate {
     pub earliest: u32,
     /// Critical path from the candidate to the end of the region, in cycles.
     pub height: u32,
-    /// Critical path from the start of the region to the candidate, in cycles.
-    pub depth: u32,
     /// Latest issue cycle that does not lengthen the critical path.
     pub deadline: u32,
 }
@@ -162,12 +160,6 @@ impl Candidate {
 pub(super) struct Statistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
-    // No comparison reads `freed`, `taken`, `longest_height` and `longest_depth` yet: strategies of the published description of ptxas that
-    // are not implemented yet would.
-    /// Number of general registers that all candidates together would free, negated.
-    pub freed: i32,
-    /// Number of general registers that all candidates together would take.
-    pub taken: i32,
     /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
     /// of the first candidate.
     pub taken_near: i32,
@@ -176,14 +168,10 @@ pub(super) struct Statistics {
     /// Number of candidates that read in-flight results and whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those of the first
     /// such candidate.
     pub within_cutoff: usize,
-    /// Minimum number of readers of in-flight results for which bit 1 of the priority is set.
-    pub depth_threshold: usize,
+    /// Minimum number of ready readers of in-flight results for which bit 1 of the priority (`critical`) is set.
+    pub min_readers_for_bit_1: usize,
     /// Minimum number of cycles until the operands of a reader of in-flight results arrive; `u32::MAX` if there is no such reader.
     pub shortest_wait: u32,
-    /// Longest critical path from a candidate to the end of the region, in cycles.
-    pub longest_height: u32,
-    /// Longest critical path from the start of the region to a candidate, in cycles.
-    pub longest_depth: u32,
     /// Whether some candidate can issue in the current cycle.
     pub any_stall_free: bool,
     /// If no candidate can issue in the current cycle, the node of the candidate to wait for.
@@ -191,16 +179,12 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::depth_threshold`].
+    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::min_readers_for_bit_1`].
     pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
-        let mut found = Statistics { shortest_wait: u32::MAX, depth_threshold: queue_depth, ..Statistics::default() };
+        let mut found = Statistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..Statistics::default() };
         let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
             found.shared_memory += u32::from(candidate.is_shared);
-            found.freed += candidate.pressure_change[0].min(0);
-            found.taken += candidate.pressure_change[0].max(0);
-            found.longest_height = found.longest_height.max(candidate.height);
-            found.longest_depth = found.longest_depth.max(candidate.depth);
             found.any_stall_free |= candidate.stall_free;
             if candidate.reads_in_flight() {
                 if found.in_flight_readers < MAX_COMPARED_READERS {
@@ -217,7 +201,7 @@ impl Statistics {
         // As in the published description of ptxas: fewer readers suffice to set bit 1 if the candidates would take more registers than the
         // budget has.
         if found.taken_near > budget.registers[0] {
-            found.depth_threshold = queue_depth / 2;
+            found.min_readers_for_bit_1 = queue_depth / 2;
         }
         if !found.any_stall_free {
             // All candidates stall, so the candidate whose operands arrive first is preferred. The longer critical path breaks ties.
@@ -237,7 +221,7 @@ pub(super) struct StepContext {
     pub registers_are_scarce: bool,
     /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether at least [`Statistics::depth_threshold`] readers of in-flight results are ready (bit 1).
+    /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1).
     pub enough_readers_ready: bool,
     /// Whether bit 7 is compared: some candidate accesses shared memory.
     pub compares_yields: bool,

@@ -144,7 +144,6 @@ fn candidate(node: u32) -> Candidate {
         stall_cycles: 0,
         earliest: 0,
         height: 0,
-        depth: 0,
         deadline: 0,
     }
 }
@@ -191,20 +190,19 @@ fn each_bit_of_the_priority_has_its_condition() {
 fn figures_over_all_candidates() {
     let reader = |node, wait| Candidate { scoreboard_sequence: 1, operand_wait_cycles: wait, stall_free: false, ..candidate(node) };
     let candidates = [
-        Candidate { pressure_change: [2, 0, 0, 0], height: 7, depth: 1, earliest: 30, ..reader(0, 20) },
-        Candidate { pressure_change: [-3, 0, 0, 0], height: 4, depth: 9, earliest: 20, is_shared: true, ..reader(1, 11) },
+        Candidate { pressure_change: [2, 0, 0, 0], height: 7, earliest: 30, ..reader(0, 20) },
+        Candidate { pressure_change: [-3, 0, 0, 0], height: 4, earliest: 20, is_shared: true, ..reader(1, 11) },
         Candidate { pressure_change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
         Candidate { pressure_change: [1, 5, 0, 0], earliest: 40, is_shared: true, ..reader(3, 21) },
     ];
     let budget = |general| Budget { registers: [general, 7, 7, 63], scarce_above: 0 };
     let found = Statistics::gather(&candidates, &budget(6), 8);
-    assert_eq!((found.shared_memory, found.freed, found.taken), (2, -3, 7));
-    assert_eq!((found.longest_height, found.longest_depth), (7, 9));
+    assert_eq!(found.shared_memory, 2);
     // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
     assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
     // Candidates 0 and 2 take six registers: as many as the budget has.
-    assert_eq!((found.taken_near, found.depth_threshold), (6, 8));
-    assert_eq!(Statistics::gather(&candidates, &budget(5), 8).depth_threshold, 4);
+    assert_eq!((found.taken_near, found.min_readers_for_bit_1), (6, 8));
+    assert_eq!(Statistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
     assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));
     let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];

@@ -82,7 +82,7 @@ use super::weighted::registers::Groups;
 use crate::pressure::PressureTracker;
 use cache::OrderCache;
 use problem::Problem;
-use score::{OrderFigures, Weights};
+use score::{ScoreMeasurements, Weights};
 use search::{AttemptPlan, AttemptResult};
 
 /// Step of the priorities of the fourth plan, in cycles.
@@ -186,16 +186,16 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut best: Option<(AttemptPlan, Vec<u32>)> = None;
     let plans = Plans::new(problem);
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
-    for number in 0..plans.count() {
+    for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
         let result = search::run(problem, &plan, &plans.latencies, false);
-        let score = result.figures.score(&weights);
-        exceeded_scarcity |= result.figures.peak > problem.settings.budget.scarce_above;
+        let score = result.measurements.score(&weights);
+        exceeded_scarcity |= result.measurements.peak > problem.settings.budget.scarce_above;
         if score > threshold {
             threshold = score;
             best = Some((plan.clone(), result.order.clone()));
         }
-        let is_perfect = plans.is_perfect(&result.figures);
+        let is_perfect = plans.is_perfect(&result.measurements);
         last = Some((plan, result));
         if is_perfect {
             break;
@@ -259,16 +259,16 @@ impl<'p> Plans<'p> {
     }
 
     /// Returns the maximum number of attempts: fewer for larger regions, at least one.
-    fn count(&self) -> usize {
+    fn max_attempts(&self) -> usize {
         let knobs = &self.problem.settings.knobs;
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)
     }
 
     /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
     /// length may need fewer registers.
-    fn is_perfect(&self, figures: &OrderFigures) -> bool {
-        let is_short = figures.exit_cycle <= self.min_issued && figures.length.done <= self.min_done;
-        is_short && figures.conflict_cycles == 0 && !self.problem.counts_registers()
+    fn is_perfect(&self, measurements: &ScoreMeasurements) -> bool {
+        let is_short = measurements.exit_cycle <= self.min_issued && measurements.length.done <= self.min_done;
+        is_short && measurements.conflict_cycles == 0 && !self.problem.counts_registers()
     }
 
     /// Returns the plan of attempt `number`, counted from 0; `last` is the previous attempt. The module header lists the plans.
@@ -284,10 +284,10 @@ impl<'p> Plans<'p> {
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
             // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
-            Some((plan, result)) if result.figures.excess > 0 => AttemptPlan {
+            Some((plan, result)) if result.measurements.excess > 0 => AttemptPlan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,
-                scarce_above: plan.scarce_above - result.figures.excess.min(plan.scarce_above / 4),
+                scarce_above: plan.scarce_above - result.measurements.excess.min(plan.scarce_above / 4),
             },
             Some((plan, _)) if number > 3 => {
                 AttemptPlan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }

@@ -53,9 +53,9 @@ impl Weights {
     }
 }
 
-/// The figures of an order from which its score is computed.
+/// The measurements of an order from which its score is computed: cycles, registers, conflicts.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub(super) struct OrderFigures {
+pub(super) struct ScoreMeasurements {
     /// Length of the order, in cycles.
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
@@ -70,12 +70,12 @@ pub(super) struct OrderFigures {
     pub conflict_cycles: u32,
 }
 
-impl OrderFigures {
-    /// Computes the figures of a complete order.
-    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
+impl ScoreMeasurements {
+    /// Creates the measurements of a complete order.
+    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> ScoreMeasurements {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts } = measured;
-        OrderFigures { length, exit_cycle: exit, excess, peak, reuse_hits: hits, conflict_cycles: conflicts }
+        ScoreMeasurements { length, exit_cycle: exit, excess, peak, reuse_hits: hits, conflict_cycles: conflicts }
     }
 
     /// Returns the score, in negated cycles. Higher is better.
@@ -89,8 +89,8 @@ impl OrderFigures {
     }
 }
 
-/// Simulates the issue of a given order of nodes, and returns its figures.
-pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> OrderFigures {
+/// Simulates the issue of a given order of nodes, and returns the measurements for its score.
+pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> ScoreMeasurements {
     let Problem { code, graph, costs, .. } = *problem;
     let mut pressure = Pressure::default();
     pressure.start(problem);
@@ -98,5 +98,5 @@ pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u
         order.clone().for_each(|node| pressure.step(problem, node));
     }
     let measured = ports::measure_order(code, graph, costs, (&problem.tails, &problem.ports), order);
-    OrderFigures::new(problem, measured, &pressure)
+    ScoreMeasurements::new(problem, measured, &pressure)
 }

@@ -1,7 +1,7 @@
 //! One attempt of backend C: forward list scheduling with ordered trees and a set of rejected candidates.
 //!
-//! Input: a problem and a plan (priorities, cost of a register). Output: an order, its figures for the score, and the stall cycles of each
-//! item, which the next plan uses.
+//! Input: a problem and a plan (priorities, cost of a register). Output: an order, the measurements for its score, and the stall cycles of
+//! each item, which the next plan uses.
 //!
 //! Ready items with available operands are in ordered trees, one per functional unit. The key has three parts: priority (higher first),
 //! result latency (longer first), original order. At each step the scheduler takes the first item of all trees whose unit is free. If
@@ -35,7 +35,7 @@ use super::super::schedule::Pick;
 use super::super::settings::ScheduleMode;
 use super::constraint::Pressure;
 use super::problem::{NO_UNIT, Problem};
-use super::score::OrderFigures;
+use super::score::ScoreMeasurements;
 
 /// Number of items of each tree that are compared by cost in a step: those with the highest priorities.
 const FROM_EACH_TREE: usize = 4;
@@ -82,12 +82,12 @@ pub(super) struct AttemptPlan {
     pub scarce_above: i32,
 }
 
-/// The order that an attempt found, with its figures.
+/// The order that an attempt found, with the measurements for its score and the stall cycles of each item.
 pub(super) struct AttemptResult {
     /// The order, as nodes of the dependency graph.
     pub order: Vec<u32>,
-    /// The figures from which the score is computed.
-    pub figures: OrderFigures,
+    /// The measurements from which the score is computed.
+    pub measurements: ScoreMeasurements,
     /// For each item, the number of stall cycles before its issue.
     pub stall_cycles: Vec<u32>,
     /// The decisions, in issue order; empty if tracing is off.
@@ -139,12 +139,12 @@ pub(super) struct Search<'p> {
     /// State of the register read ports; not used before register allocation.
     ports: PortState,
     /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
-    batch_room: u32,
+    batch_slots_left: u32,
     /// Whether the runner-up of each decision is recorded.
     is_traced: bool,
 }
 
-/// Schedules the region by a plan, and returns the order with its figures.
+/// Schedules the region by a plan. Returns the order with the measurements for its score.
 pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
@@ -160,14 +160,14 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         clock: Clock::new(problem.costs),
         pressure: Pressure::default(),
         ports: PortState::default(),
-        batch_room: 0,
+        batch_slots_left: 0,
         is_traced,
     };
     search.pressure.start(problem);
     search.insert_initial_items();
     let mut result = AttemptResult {
         order: Vec::with_capacity(problem.items()),
-        figures: OrderFigures::default(),
+        measurements: ScoreMeasurements::default(),
         stall_cycles: vec![0; problem.items()],
         picks: Vec::new(),
     };
@@ -190,7 +190,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
     }
     let (exit, PortState { reuse_hits: hits, conflict_cycles: conflicts, .. }) =
         (measured.exit_cycle.max(measured.length.issued), search.ports);
-    result.figures = OrderFigures::new(
+    result.measurements = ScoreMeasurements::new(
         problem,
         OrderLength { exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts, ..measured },
         &search.pressure,
@@ -260,13 +260,13 @@ impl Search<'_> {
     }
 
     /// Returns the first cycle in which a unit is free; 0 for [`NO_UNIT`].
-    fn unit_free(&self, unit: usize) -> u32 {
+    fn unit_free_cycle(&self, unit: usize) -> u32 {
         self.clock.unit_free_cycles.get(unit).copied().unwrap_or_default()
     }
 
     /// Returns the number of stall cycles before an item can issue, while it waits for operands, its unit or the register banks.
     fn stall_cycles(&self, node: u32) -> u32 {
-        let mut from = self.earliest[node as usize].max(self.unit_free(self.unit(node)));
+        let mut from = self.earliest[node as usize].max(self.unit_free_cycle(self.unit(node)));
         if self.reads_banks(node) {
             from = from.max(self.ports.banks_free_cycle);
         }
@@ -279,17 +279,17 @@ impl Search<'_> {
     }
 
     /// Returns whether candidates are compared by cost: registers are scarce, or the mode is `reduce-reg`.
-    fn saves_registers(&self) -> bool {
+    fn compares_by_cost(&self) -> bool {
         self.problem.counts_registers()
             && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
-    /// Removes the next item from the ready items, and returns it.
+    /// Chooses the next item to issue, removes it from the ready items, and returns it with the runner-up.
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
         }
-        if self.saves_registers() {
+        if self.compares_by_cost() {
             return self.lowest_cost_when_scarce();
         }
         self.first_without_objection()
@@ -298,7 +298,7 @@ impl Search<'_> {
     /// Returns the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
     /// budget would be exceeded.
     fn continue_batch(&mut self) -> Option<Choice> {
-        if self.batch_room == 0 {
+        if self.batch_slots_left == 0 {
             return None;
         }
         let key = *self.trees[Unit::Tensor.index()].first()?;
@@ -351,7 +351,7 @@ impl Search<'_> {
         let cycle = self.clock.cycle;
         let mut found = None;
         for _ in 0..=self.problem.settings.knobs.tree_rejections {
-            let Some(key) = self.best_first_key(|unit| self.unit_free(unit) <= cycle) else { break };
+            let Some(key) = self.best_first_key(|unit| self.unit_free_cycle(unit) <= cycle) else { break };
             let Some(objection) = self.objection(key.2) else {
                 found = Some(key);
                 break;
@@ -400,11 +400,12 @@ impl Search<'_> {
             None => {
                 let unit = self.unit(key.2);
                 let behind = self.trees[unit].iter().nth(1).copied();
-                let others = self.best_first_key(|other| other != unit && self.unit_free(other) <= self.clock.cycle);
+                let others = self.best_first_key(|other| other != unit && self.unit_free_cycle(other) <= self.clock.cycle);
                 behind.into_iter().chain(others).min().map(|other| (other.2, difference(&key, &other)))
             }
         };
-        let busy = || self.best_first_key(|unit| self.unit_free(unit) > self.clock.cycle).map(|other| (other.2, Reason::RejectedForWait));
+        let busy =
+            || self.best_first_key(|unit| self.unit_free_cycle(unit) > self.clock.cycle).map(|other| (other.2, Reason::RejectedForWait));
         Choice { key, runner_up: runner_up.or_else(busy) }
     }
 
@@ -413,7 +414,7 @@ impl Search<'_> {
     /// Candidates are the rejected items, the first item of each busy unit, and the items whose operands arrive next.
     fn lowest_cost(&self) -> Choice {
         let cycle = self.clock.cycle;
-        let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free(*unit) > cycle);
+        let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free_cycle(*unit) > cycle);
         let busy = busy.filter_map(|(_, tree)| tree.first().copied());
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         let later = busy.chain(coming).map(|key| {
@@ -491,8 +492,8 @@ impl Search<'_> {
         }
         if problem.settings.mode == ScheduleMode::DynBatch {
             let is_product = self.unit(node) == Unit::Tensor.index();
-            let size = if self.batch_room > 0 { self.batch_room } else { problem.settings.knobs.batch };
-            self.batch_room = if is_product { size.saturating_sub(1) } else { 0 };
+            let size = if self.batch_slots_left > 0 { self.batch_slots_left } else { problem.settings.knobs.batch };
+            self.batch_slots_left = if is_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
         let Search { earliest, unissued_predecessors, .. } = self;

@@ -304,7 +304,7 @@ impl<'a> Pass<'a> {
                 if self.ready.contains(rank) {
                     let change = live.change(other);
                     self.changes[other as usize] = change;
-                    self.ready.change(rank, self.view.critical_path[other as usize], change[0]);
+                    self.ready.update_change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }
         }

@@ -158,7 +158,7 @@ impl Ready {
     }
 
     /// Updates the change of live general registers of a ready item.
-    pub(super) fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
+    pub(super) fn update_change(&mut self, rank: u32, critical_path: u32, change: i32) {
         if let Some(key) = &mut self.register_keys[rank as usize]
             && *key != change
         {

@@ -36,7 +36,7 @@ pub(super) struct Weights {
     /// Weight of the issue cycle in the forward order, in the part `forward`.
     forward: f64,
     /// Weight of stall cycles, in the part `forward`.
-    penalty: f64,
+    stall_weight: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
     least_live: Counts,
     /// 1 / register range of each class.
@@ -94,7 +94,7 @@ impl Weights {
             pressure,
             parallelism: (1.0 - pressure).abs(),
             forward,
-            penalty: (1.0 - forward).abs(),
+            stall_weight: (1.0 - forward).abs(),
             least_live,
             slopes,
             scarce_above,
@@ -125,7 +125,7 @@ impl Weights {
         let lost = measures.path_penalty + waiting + if measures.worsens_scoreboard_shortage { SCOREBOARD_PENALTY } else { 0.0 };
         let secondary = self.slopes[0].max(1.0 / MAX_REGISTER_RANGE);
         let (register_term, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
-        let forward = secondary * (self.forward * measures.forward_position - self.penalty * waiting);
+        let forward = secondary * (self.forward * measures.forward_position - self.stall_weight * waiting);
         Score { excess, register_term, parallelism, forward, sum: register_term + parallelism + forward }
     }
 
