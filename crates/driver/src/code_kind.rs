@@ -21,7 +21,9 @@ use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Function, Op};
 use oriole_sched::backend::Backend;
 
-use crate::schedule::DEFAULT_BACKEND;
+/// The default backend of code without warp-group matrix products: the one whose code was fastest in measurements on a GPU
+/// (docs/scheduling.md).
+pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// Number of instructions above which only the default strategy is used.
 const LARGE_FUNCTION: usize = 4_000;

@@ -13,6 +13,7 @@ use oriole_isel::{
 };
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
+pub use crate::abi_registers::STACK_POINTER;
 use crate::quads;
 
 /// Number of the first uniform register that only kernels write; device functions write lower ones only.
@@ -263,6 +264,3 @@ pub fn clear_barriers(function: &mut Function, target: Target) {
         }
     }
 }
-
-/// Number of the stack pointer register.
-pub const STACK_POINTER: u8 = 1;

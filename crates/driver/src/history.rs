@@ -12,7 +12,7 @@ use oriole_sched::function::Stats;
 use oriole_sched::report::trace::AttemptVerdict;
 use oriole_support::Index;
 
-use crate::emit::INSTRUCTION_BYTES;
+use oriole_isa::INSTRUCTION_BYTES;
 
 /// The history of one machine instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]

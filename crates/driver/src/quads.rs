@@ -40,7 +40,7 @@ use oriole_ir::{Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKin
 use oriole_isa::Symbols;
 use oriole_isel::QuadFetch;
 
-use crate::convention::STACK_POINTER;
+use crate::abi_registers::STACK_POINTER;
 
 /// Operand of `SHFL` that divides the warp into quads.
 const WITHIN_QUADS: i64 = 0x1c03;

@@ -25,7 +25,7 @@ use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
-use crate::code_kind::CodeKind;
+use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
 use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
 use crate::registers::HIDDEN_REGISTERS;
 
@@ -44,10 +44,6 @@ const LOWER_OCCUPANCIES: [u32; 2] = [50, 75];
 const MIN_ESTIMATED_SAVING: f64 = 0.02;
 /// Estimated fraction of the execution time from which on a lower occupancy is chosen without a comparison with the full occupancy.
 const CERTAIN_SAVING: f64 = 0.15;
-
-/// The default backend of code without warp-group matrix products: the one whose code was fastest in measurements on a GPU
-/// (docs/scheduling.md).
-pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// A choice of backend, mode and occupancy with which to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

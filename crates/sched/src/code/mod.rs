@@ -18,6 +18,7 @@ mod effect;
 pub mod from_ir;
 pub mod from_machine;
 pub mod products;
+mod value_numbers;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -35,7 +35,7 @@ use oriole_isa::Opcode;
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::from_ir::ValueNumbers;
+use super::value_numbers::ValueNumbers;
 use super::{Code, from_machine};
 
 /// For each fence, wait and descriptor update of a function, the registers whose accesses must not move across it (its *ordered
