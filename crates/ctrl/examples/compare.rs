@@ -139,11 +139,11 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
         total.both_reuse += u64::from((one.reuse & two.reuse).count_ones());
         total.yields_equal += u64::from(one.stay == two.stay);
         if one.stall > two.stall {
-            let why = match reasons.stalls[at].last().map_or(StallCause::Own, |part| part.cause) {
+            let why = match reasons.stalls[at].last().map_or(StallCause::MinimumStall, |part| part.cause) {
                 StallCause::Register { first, kind, cycles, .. } => {
                     format!("{} {kind:?} {cycles} -> {}", instructions[first as usize].opcode.mnemonic(), next_name(&instructions, at))
                 }
-                StallCause::Own => "own".to_owned(),
+                StallCause::MinimumStall => "own".to_owned(),
                 other => format!("{other:?}").split([' ', '{']).next().unwrap_or_default().to_owned(),
             };
             let entry = total.longer.entry(format!("{} S{:02}: {why}", instructions[at].opcode.mnemonic(), two.stall)).or_default();

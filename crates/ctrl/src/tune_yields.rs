@@ -1,10 +1,10 @@
-//! Chooses the rule for yields of a function by a model of several warps (strategy `warp-schedule`).
+//! Chooses the yield flags of a function by a simulation of several warps (strategy `warp-schedule`).
 //!
 //! After an instruction without the yield flag, the scheduler of a sub-partition continues with the same warp if it can issue; after one
 //! with the flag it turns to the next warp. Which one is better depends on the code: a warp that keeps the slot gets to its next load
 //! sooner, while turning lets all warps start their loads. So the control words are computed with each rule of [`RULES`], and the resident
 //! warps of a sub-partition are simulated on each loop body and on the other blocks, one after the other. The rule with the fewest cycles
-//! wins; of equal ones, and without a gain of [`LEAST_GAIN`], the usual one.
+//! wins; of equal ones, and without a gain of [`MIN_GAIN`], the usual one.
 //!
 //! The model has issue slots, stalls, yields, scoreboards with usual latencies, and the units with their rates, for one sub-partition. It
 //! has no memory bandwidth, register banks or barriers between warps. Its cost is linear in the number of instructions.
@@ -19,90 +19,96 @@ use oriole_isa::Control;
 
 use crate::{Controls, control_words};
 
-/// A rule for yields: instructions of fixed latency yield from a stall of `from` cycles on; after `due` cycles without a yield, from a stall
-/// of `due_from` cycles on.
+/// A rule that decides which instructions of fixed latency yield.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Rule {
-    from: u32,
-    due: u32,
-    due_from: u32,
+struct YieldRule {
+    min_stall: u32,
+    overdue_after: u32,
+    overdue_min_stall: u32,
 }
 
-/// The rules that are compared with the usual one: at every stall of two cycles, at longer stalls only, and only where the stall needs it.
-const RULES: [Rule; 3] =
-    [Rule { from: 2, due: 0, due_from: 2 }, Rule { from: 5, due: 20, due_from: 3 }, Rule { from: 12, due: u32::MAX, due_from: 12 }];
+/// The rules that are compared with the usual one: yield at every stall of two cycles or more, at longer stalls only, and only where the
+/// hardware needs the flag to stall at all.
+const RULES: [YieldRule; 3] = [
+    YieldRule { min_stall: 2, overdue_after: 0, overdue_min_stall: 2 },
+    YieldRule { min_stall: 5, overdue_after: 20, overdue_min_stall: 3 },
+    YieldRule { min_stall: 12, overdue_after: u32::MAX, overdue_min_stall: 12 },
+];
 
-/// Fraction of the predicted cycles that another rule must save.
-const LEAST_GAIN: f64 = 0.01;
+/// Minimum saving for which another rule replaces the usual one, as a fraction of the cycles predicted for the usual one.
+const MIN_GAIN: f64 = 0.01;
 
-/// Functions with more instructions get the usual rule.
+/// Maximum number of instructions of a function for which rules are compared; larger functions get the usual rule.
 const LARGEST_FUNCTION: usize = 8_000;
 
-/// How often a loop body is executed in the simulation.
-const ITERATIONS: usize = 4;
+/// Number of times that the simulation executes a loop body.
+const SIMULATED_ITERATIONS: usize = 4;
 
-/// The control words of a function, and what the choice was based on.
+/// The control words of a function under the chosen rule, and the reason for the choice.
 #[derive(Debug)]
-pub struct Tuned {
+pub struct TunedControls {
     /// The control words.
     pub controls: Controls,
-    /// The choice in one line, for the trace.
+    /// The chosen rule and its predicted cycles as one line of text, for the trace.
     pub note: String,
 }
 
-/// Computes the control words of a function with the rule for yields that the model predicts to be the fastest for `warps` warps on each
-/// scheduler.
-pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> Tuned {
+/// Computes the control words of a function with the yield rule for which the simulation of `warps` warps per scheduler takes the fewest
+/// cycles.
+pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> TunedControls {
     let usual = control_words::run(function, hardware);
     let facts = &hardware.rules.facts;
     if function.inst_count() > LARGEST_FUNCTION || warps < 2 {
-        return Tuned { controls: usual, note: "the usual rule for yields: the function is large, or has one warp".to_owned() };
+        return TunedControls { controls: usual, note: "the usual rule for yields: the function is large, or has one warp".to_owned() };
     }
-    let least = cycles(function, &usual, hardware, warps as usize);
-    let mut best = (least, Rule { from: facts.yield_from, due: facts.yield_due, due_from: facts.yield_due_from }, usual);
+    let least = predicted_cycles(function, &usual, hardware, warps as usize);
+    let mut best =
+        (least, YieldRule { min_stall: facts.yield_from, overdue_after: facts.yield_due, overdue_min_stall: facts.yield_due_from }, usual);
     for rule in RULES {
         let mut rules: ControlRules = hardware.rules.clone().into_owned();
-        (rules.facts.yield_from, rules.facts.yield_due, rules.facts.yield_due_from) = (rule.from, rule.due, rule.due_from);
+        (rules.facts.yield_from, rules.facts.yield_due, rules.facts.yield_due_from) =
+            (rule.min_stall, rule.overdue_after, rule.overdue_min_stall);
         let hardware = Hardware { rules: Cow::Owned(rules), ..hardware.clone() };
-        // Instructions that stalls need are already inserted; yields do not change stalls.
+        // The `NOP`s for long latencies are already inserted. Yields do not change stalls, so none are inserted into the copy.
         let controls = control_words::run(&mut function.clone(), &hardware);
-        let found = cycles(function, &controls, &hardware, warps as usize);
-        if found < best.0 && found < least * (1.0 - LEAST_GAIN) {
+        let found = predicted_cycles(function, &controls, &hardware, warps as usize);
+        if found < best.0 && found < least * (1.0 - MIN_GAIN) {
             best = (found, rule, controls);
         }
     }
     let (found, rule, controls) = best;
     let note = format!(
         "yields from stalls of {} cycles, and of {} after {} cycles without one: {found:.0} cycles predicted for {warps} warps, {least:.0} by the usual rule",
-        rule.from, rule.due_from, rule.due
+        rule.min_stall, rule.overdue_min_stall, rule.overdue_after
     );
-    Tuned { controls, note }
+    TunedControls { controls, note }
 }
 
-/// Returns the predicted cycles of all blocks of a function, each times its estimated number of executions.
-fn cycles(function: &Function, controls: &Controls, hardware: &Hardware<'_>, warps: usize) -> f64 {
+/// Returns the predicted number of cycles of a function: the sum over its blocks of the cycles of one execution times the estimated number
+/// of executions.
+fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardware<'_>, warps: usize) -> f64 {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut total = 0.0;
     for &block in &function.layout {
         let ops: Vec<WarpOp> =
             function.blocks[block].insts.iter().filter_map(|&inst| WarpOp::new(function, inst, controls, hardware)).collect();
-        let repeats = if flow.successors(block).contains(&block) { ITERATIONS } else { 1 };
+        let repeats = if flow.successors(block).contains(&block) { SIMULATED_ITERATIONS } else { 1 };
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block).min(6));
         total += executions * simulate(&ops, repeats, warps) as f64 / repeats as f64;
     }
     total
 }
 
-/// An instruction as the model sees it.
+/// The properties of an instruction that the simulation of several warps uses.
 struct WarpOp {
     control: Control,
     unit: usize,
-    /// Cycles for which it occupies its unit.
-    busy: u64,
-    /// Cycles until its result is available, and until it has read its sources; 0 for fixed latencies.
-    result: u64,
-    read: u64,
+    /// Number of cycles for which the instruction occupies its unit.
+    unit_cycles: u64,
+    /// Number of cycles from its issue until its result is available; 0 for fixed latencies.
+    result_latency: u64,
+    read_latency: u64,
 }
 
 impl WarpOp {
@@ -114,28 +120,28 @@ impl WarpOp {
         Some(WarpOp {
             control: controls.get(inst),
             unit: class.unit().index(),
-            busy: busy.into(),
-            result: time.map_or(0, |time| time.usual.into()),
-            read: time.map_or(0, |time| time.read.into()),
+            unit_cycles: busy.into(),
+            result_latency: time.map_or(0, |time| time.usual.into()),
+            read_latency: time.map_or(0, |time| time.read.into()),
         })
     }
 }
 
-/// A warp in the simulation.
+/// The state of one warp in the simulation.
 #[derive(Clone)]
 struct WarpState {
-    /// Index of the next instruction, over all repetitions.
-    at: usize,
-    /// First cycle in which it may issue.
-    ready: u64,
-    /// For each scoreboard: the cycle of its release.
-    released: [u64; 8],
+    /// Number of instructions that the warp has issued, over all repetitions of the code.
+    next_inst: usize,
+    /// First cycle in which the stall of the last issued instruction has passed.
+    ready_cycle: u64,
+    /// For each scoreboard, the cycle in which it is released.
+    release_cycles: [u64; 8],
 }
 
-/// Returns the cycles until all warps have executed the instructions `repeats` times.
+/// Returns the number of cycles until all warps have executed the instructions `repeats` times.
 fn simulate(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
     let length = ops.len() * repeats;
-    let mut states = vec![WarpState { at: 0, ready: 0, released: [0; 8] }; warps];
+    let mut states = vec![WarpState { next_inst: 0, ready_cycle: 0, release_cycles: [0; 8] }; warps];
     let mut free = [0_u64; UNITS];
     let (mut last, mut stays, mut now, mut left) = (0_usize, false, 0_u64, warps);
     if length == 0 {
@@ -144,11 +150,11 @@ fn simulate(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
     while left > 0 {
         // The first cycle in which each warp could issue.
         let earliest = |state: &WarpState| {
-            let op = &ops[state.at % ops.len()];
-            let waits = (0..8).filter(|board| op.control.wait >> board & 1 == 1).map(|board| state.released[board]);
-            waits.max().unwrap_or(0).max(state.ready).max(free[op.unit])
+            let op = &ops[state.next_inst % ops.len()];
+            let waits = (0..8).filter(|board| op.control.wait >> board & 1 == 1).map(|board| state.release_cycles[board]);
+            waits.max().unwrap_or(0).max(state.ready_cycle).max(free[op.unit])
         };
-        let runs = |number: &usize| states[*number].at < length;
+        let runs = |number: &usize| states[*number].next_inst < length;
         let can_issue = |number: &usize| runs(number) && earliest(&states[*number]) <= now;
         let order = (1..=warps).map(|step| (last + step) % warps);
         let chosen = Some(last).filter(|last| stays && can_issue(last)).or_else(|| order.clone().find(can_issue));
@@ -157,17 +163,17 @@ fn simulate(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
             continue;
         };
         let state = &mut states[number];
-        let op = &ops[state.at % ops.len()];
-        free[op.unit] = now + op.busy;
-        for (board, cycles) in [(op.control.write_barrier, op.result), (op.control.read_barrier, op.read)] {
-            if let Some(released) = board.and_then(|board| state.released.get_mut(usize::from(board))) {
+        let op = &ops[state.next_inst % ops.len()];
+        free[op.unit] = now + op.unit_cycles;
+        for (board, cycles) in [(op.control.write_barrier, op.result_latency), (op.control.read_barrier, op.read_latency)] {
+            if let Some(released) = board.and_then(|board| state.release_cycles.get_mut(usize::from(board))) {
                 *released = (*released).max(now + cycles);
             }
         }
         let stall = u64::from(op.control.stall).max(if op.control.stay { 1 } else { 2 });
-        state.ready = now + stall;
-        state.at += 1;
-        left -= usize::from(state.at == length);
+        state.ready_cycle = now + stall;
+        state.next_inst += 1;
+        left -= usize::from(state.next_inst == length);
         (last, stays) = (number, op.control.stay);
         now += 1;
     }
@@ -179,7 +185,7 @@ mod tests {
     use super::*;
 
     fn op(stall: u8, stay: bool, unit: usize, busy: u64) -> WarpOp {
-        WarpOp { control: Control { stall, stay, ..Control::default() }, unit, busy, result: 0, read: 0 }
+        WarpOp { control: Control { stall, stay, ..Control::default() }, unit, unit_cycles: busy, result_latency: 0, read_latency: 0 }
     }
 
     /// One warp: the stalls add up. Two warps fill each other's stalls.
@@ -200,8 +206,8 @@ mod tests {
         assert_eq!((simulate(&stays, 1, 2), simulate(&yields, 1, 2)), (8, 8));
     }
 
-    /// The warps compute on one unit, then load. If each keeps the slot, their loads start one after the other: the last one in cycle 64, with
-    /// turns all between cycles 57 and 70, because the loads are four cycles apart.
+    /// Four warps compute on one unit, then load. If each warp keeps the issue slot, the first loads start early and the last one in cycle
+    /// 64. If the warps take turns, all loads start between cycles 57 and 70, because the load unit accepts one every four cycles.
     #[test]
     fn keeping_the_slot_spreads_loads() {
         let kernel = |stay: bool| {
@@ -209,11 +215,17 @@ mod tests {
             ops.push(WarpOp {
                 control: Control { stall: 1, stay: true, write_barrier: Some(0), ..Control::default() },
                 unit: 1,
-                busy: 4,
-                result: 100,
-                read: 0,
+                unit_cycles: 4,
+                result_latency: 100,
+                read_latency: 0,
             });
-            ops.push(WarpOp { control: Control { wait: 1, ..op(1, true, 0, 1).control }, unit: 0, busy: 1, result: 0, read: 0 });
+            ops.push(WarpOp {
+                control: Control { wait: 1, ..op(1, true, 0, 1).control },
+                unit: 0,
+                unit_cycles: 1,
+                result_latency: 0,
+                read_latency: 0,
+            });
             ops
         };
         let (stays, turns) = (simulate(&kernel(true), 1, 4), simulate(&kernel(false), 1, 4));

@@ -21,7 +21,7 @@ use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
 use crate::schedule::Plan;
 
-pub use oriole_sched::report::latency_hiding::{Category, Distances};
+pub use oriole_sched::report::latency_hiding::{DistanceKind, Distances};
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
 pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetrics};
 
@@ -104,7 +104,7 @@ impl SchedulingReport {
         text.push_str(&lines::text(AllocationStage::Pre, &self.before, self.has_uniform_registers, case));
         text.push_str(&format!("# {} after allocation\n", self.name));
         text.push_str(&lines::text(AllocationStage::Post, &self.after, self.has_uniform_registers, case));
-        text.push_str(&self.code.as_ref().map_or_else(String::new, |code| latency_hiding::lines(&code.hiding)));
+        text.push_str(&self.code.as_ref().map_or_else(String::new, |code| latency_hiding::lines(&code.latency_distances)));
         text
     }
 
@@ -123,8 +123,8 @@ impl SchedulingReport {
     }
 
     /// Returns the distances in cycles between instructions and the first uses of their results, by category of instruction.
-    pub fn latency_distances(&self) -> impl Iterator<Item = (Category, Distances)> + '_ {
-        self.code.iter().flat_map(|code| Category::ALL.into_iter().zip(code.hiding))
+    pub fn latency_distances(&self) -> impl Iterator<Item = (DistanceKind, Distances)> + '_ {
+        self.code.iter().flat_map(|code| DistanceKind::ALL.into_iter().zip(code.latency_distances))
     }
 
     /// Returns the metrics of the loops of the final code.
@@ -136,7 +136,7 @@ impl SchedulingReport {
 /// Type, in the ELF note, of a record that contains a string.
 const STRING_RECORD: u32 = 3;
 /// Owner name of the ELF note.
-const OWNER: &[u8] = b"Oriole\0";
+const NOTE_OWNER: &[u8] = b"Oriole\0";
 /// Prefix of the names of the sections that contain the records; the function name follows.
 const RECORD_SECTION: &str = ".note.oriole.sched.";
 
@@ -146,7 +146,7 @@ pub(crate) fn add_record(cubin: &mut Cubin, function: &FunctionReport) {
     let mut description = Vec::from(STRING_RECORD.to_le_bytes());
     description.extend((text.len() as u32).to_le_bytes());
     description.extend(text.bytes());
-    let note = Note::Other { owner: OWNER.to_vec(), note_type: STRING_RECORD, description };
+    let note = Note::Other { owner: NOTE_OWNER.to_vec(), note_type: STRING_RECORD, description };
     let name = format!("{RECORD_SECTION}{}", function.name);
     cubin.push_section(Section::new(name, SectionType::NOTE, 0, 4, Content::Notes(vec![note])));
 }

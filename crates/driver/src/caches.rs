@@ -27,18 +27,18 @@ pub struct CachePool {
     /// The GPU architecture that code is compiled for.
     target: Target,
     /// The caches that no function is using.
-    idle: Mutex<Vec<Caches>>,
+    idle_caches: Mutex<Vec<Caches>>,
 }
 
 impl CachePool {
     /// Returns a pool for a target.
     pub fn new(target: Target) -> CachePool {
-        CachePool { target, idle: Mutex::default() }
+        CachePool { target, idle_caches: Mutex::default() }
     }
 
     /// Calls `run` with caches that no other function uses. The caches are dropped if `run` panics.
-    pub fn with<R>(&self, run: impl FnOnce(&Caches) -> R) -> R {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn with_idle_caches<R>(&self, run: impl FnOnce(&Caches) -> R) -> R {
+        let idle = || self.idle_caches.lock().unwrap_or_else(PoisonError::into_inner);
         let known = idle().pop();
         let caches = known.unwrap_or_else(|| Caches::new(self.target));
         let result = run(&caches);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oriole_hardware::occupancy::Launch;
 use oriole_opt::remarks::Remarks;
-use oriole_opt::settle_products::Remark;
+use oriole_opt::settle_products::SyncRemark;
 use oriole_regalloc::Allocation;
 
 use crate::emit::Code;
@@ -33,7 +33,7 @@ pub struct Finished {
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<SyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
     /// Data for the scheduling report.

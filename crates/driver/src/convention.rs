@@ -13,6 +13,7 @@ use oriole_isel::{
 };
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
+pub use crate::abi_registers::STACK_POINTER;
 use crate::quads;
 
 /// Number of the first uniform register that only kernels write; device functions write lower ones only.
@@ -25,7 +26,7 @@ const FIRST_PARTLY_CALLEE_SAVED: u16 = 32;
 pub const MIN_REGISTERS: u32 = 22;
 
 /// Minimum number of general registers that the allocator needs, because of the fixed operands of calls.
-pub const MIN_TO_ALLOCATE: u32 = 24;
+pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
 
 /// Returns whether a general register is callee-saved. The return address is not: every call sets it, and [`store_return_address`] decides
 /// where a function keeps its own.
@@ -82,17 +83,17 @@ pub fn has_abi_calls(function: &Function) -> bool {
 
 /// Returns the registers that runtime functions clobber.
 fn runtime_clobbers() -> Clobbers {
-    let mut general = set(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
+    let mut general = register_set_where(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
     general.insert(Reg::from(RETURN_ADDRESS), 2);
-    Clobbers { general, predicates: set(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
+    Clobbers { general, predicates: register_set_where(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
 }
 
 /// Returns the registers that a texture fetch by a quad overwrites.
 fn quad_clobbers() -> Clobbers {
     let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
-    let mut general = set(results, |_| true);
+    let mut general = register_set_where(results, |_| true);
     general.insert(Reg::from(QuadFetch::FIRST_SCRATCH), QuadFetch::SCRATCH_COUNT);
-    Clobbers { general, predicates: set(0..u16::from(QuadFetch::PREDICATES), |_| true), ..Clobbers::NONE }
+    Clobbers { general, predicates: register_set_where(0..u16::from(QuadFetch::PREDICATES), |_| true), ..Clobbers::NONE }
 }
 
 /// Returns the registers that a runtime function may use: exactly those that it may clobber.
@@ -100,8 +101,8 @@ fn runtime_environment(hardware: &Hardware<'_>, limit: u32) -> Environment {
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
     let lost = runtime_clobbers();
     environment.reserved = Clobbers {
-        general: set(0..256, |register| !lost.general.has(Reg::new(register))),
-        predicates: set(0..8, |register| !lost.predicates.has(Reg::new(register))),
+        general: register_set_where(0..256, |register| !lost.general.has(Reg::new(register))),
+        predicates: register_set_where(0..8, |register| !lost.predicates.has(Reg::new(register))),
         ..Clobbers::ALL
     };
     environment
@@ -125,15 +126,15 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     if is_kernel && !calls {
         return environment;
     }
-    environment.clobbers = Clobbers { general: set(0..256, |register| !is_callee_saved(register)), ..Clobbers::ALL };
-    environment.clobbers.barriers = set(0..FIRST_CALLEE_SAVED_BARRIER, |_| true);
+    environment.clobbers = Clobbers { general: register_set_where(0..256, |register| !is_callee_saved(register)), ..Clobbers::ALL };
+    environment.clobbers.barriers = register_set_where(0..FIRST_CALLEE_SAVED_BARRIER, |_| true);
     if calls {
         // While some threads of a warp wait on a convergence barrier, others may execute a call, so barriers that calls clobber cannot be
         // used.
         environment.reserved.barriers = environment.reserved.barriers.or(&environment.clobbers.barriers);
     }
     if is_kernel {
-        environment.clobbers.uniform = set(0..FIRST_KERNEL_UNIFORM, |_| true);
+        environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_UNIFORM, |_| true);
         // Threads of the warp that do not execute a call may execute other code meanwhile. Uniform registers are shared by the whole warp,
         // so that code must only use those that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
@@ -153,7 +154,8 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !has_abi_calls(function) && !is_runtime(&function.name) {
         let mut caller_saved_only = environment.clone();
-        caller_saved_only.reserved.general = set(0..256, |register| is_callee_saved(register) || register >= FIRST_PARTLY_CALLEE_SAVED);
+        caller_saved_only.reserved.general =
+            register_set_where(0..256, |register| is_callee_saved(register) || register >= FIRST_PARTLY_CALLEE_SAVED);
         let mut attempt = function.clone();
         let found = allocate_checked(&mut attempt, &caller_saved_only, verify);
         if let Ok(allocation) = found
@@ -178,14 +180,14 @@ fn allocate_checked(function: &mut Function, environment: &Environment, verify: 
 }
 
 /// Returns the set of registers in a range that satisfy a condition.
-fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
+fn register_set_where(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
     let mut set = RegisterSet::EMPTY;
     range.filter(|&register| is_member(register)).for_each(|register| set.insert(Reg::new(register), 1));
     set
 }
 
 /// Returns a general register operand.
-fn register(first: u8, count: u8) -> Operand {
+fn general_operand(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }
 
@@ -214,27 +216,27 @@ pub fn write_return_addresses(function: &mut Function) {
             }
             let location = function.insts[inst].location;
             let write = |function: &mut Function, to: u8, from: Operand, list: &mut Vec<Inst>| {
-                let written = function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), None, &[register(to, 1), from], 1);
+                let written = function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), None, &[general_operand(to, 1), from], 1);
                 function.insts[written].location = location;
                 list.push(written);
             };
             // The caller's own stack pointer is kept in a callee-saved register across the call.
             let is_dynamic = function.sources(inst).iter().any(|source| source.role == Role::Fixed(DYNAMIC_STACK));
             if is_dynamic {
-                write(function, SAVED_STACK_POINTER, register(STACK_POINTER, 1), &mut with_addresses);
-                write(function, STACK_POINTER, register(DYNAMIC_STACK, 1), &mut with_addresses);
+                write(function, SAVED_STACK_POINTER, general_operand(STACK_POINTER, 1), &mut with_addresses);
+                write(function, STACK_POINTER, general_operand(DYNAMIC_STACK, 1), &mut with_addresses);
             }
             for (half, kind) in [(0, ReferenceKind::ReturnLow), (1, ReferenceKind::ReturnHigh)] {
                 let reference = Reference { symbol, offset: 0, kind };
                 write(function, RETURN_ADDRESS + half, reference.into(), &mut with_addresses);
             }
             let mut operands = function.operands(inst).to_vec();
-            operands.push(register(RETURN_ADDRESS, 2).with_role(Role::Fixed(RETURN_ADDRESS)));
+            operands.push(general_operand(RETURN_ADDRESS, 2).with_role(Role::Fixed(RETURN_ADDRESS)));
             let results = function.insts[inst].result_count();
             function.set_operands(inst, &operands, results);
             with_addresses.push(inst);
             if is_dynamic {
-                write(function, STACK_POINTER, register(SAVED_STACK_POINTER, 1), &mut with_addresses);
+                write(function, STACK_POINTER, general_operand(SAVED_STACK_POINTER, 1), &mut with_addresses);
             }
         }
         function.blocks[block].insts = with_addresses;
@@ -262,6 +264,3 @@ pub fn clear_barriers(function: &mut Function, target: Target) {
         }
     }
 }
-
-/// Number of the stack pointer register.
-pub const STACK_POINTER: u8 = 1;

@@ -40,7 +40,7 @@ impl CompileError {
 pub enum Fault {
     /// A PTX feature that is not implemented; holds its name.
     Unsupported(String),
-    /// The machine or the options do not provide enough of a resource, such as registers; holds the message.
+    /// The target or the options do not allow as much of a resource, such as registers, as the code needs; holds the message.
     Limit(String),
     /// The program uses more bytes of a memory space than the target has.
     TooMuch(Excess),

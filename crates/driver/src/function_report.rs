@@ -1,7 +1,7 @@
 //! The resource usage of a compiled function, and remarks about it.
 
 use oriole_ir::Location;
-use oriole_opt::settle_products::{Reason, Remark};
+use oriole_opt::settle_products::{SyncReason, SyncRemark};
 
 use crate::schedule::Plan;
 
@@ -50,14 +50,16 @@ pub struct PerformanceRemark {
 
 impl PerformanceRemark {
     /// Describes a wait or fence that was inserted for asynchronous matrix products.
-    pub(crate) fn new(module_number: usize, remark: &Remark) -> PerformanceRemark {
+    pub(crate) fn new(module_number: usize, remark: &SyncRemark) -> PerformanceRemark {
         let text = match remark.reason {
-            Reason::Access => "wgmma: a wait was inserted because this instruction accesses a register of a product that is still running",
-            Reason::OtherShape => {
+            SyncReason::Access => {
+                "wgmma: a wait was inserted because this instruction accesses a register of a product that is still running"
+            }
+            SyncReason::OtherShape => {
                 "wgmma: a wait was inserted because this product uses registers of a running product in another shape or role"
             }
-            Reason::ControlTransfer => "wgmma: a wait was inserted because a product is still running at a call, a return or the end",
-            Reason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
+            SyncReason::ControlTransfer => "wgmma: a wait was inserted because a product is still running at a call, a return or the end",
+            SyncReason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
         };
         PerformanceRemark::at_location(module_number, remark.location, text)
     }

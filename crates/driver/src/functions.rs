@@ -133,15 +133,15 @@ pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_cal
 }
 
 /// Returns the number of general registers that the fixed operands of a function's calls need; 0 for a kernel without calls.
-pub fn fewest_registers(module: &Module, function: &Function, target: Target) -> u32 {
+pub fn min_registers_for_calls(module: &Module, function: &Function, target: Target) -> u32 {
     let fetches = |help: GradientHelp| {
         let forms = function.body.iter().flat_map(|body| &body.instructions).map(|instruction| &module.forms[instruction.form]);
         forms.into_iter().any(|form| oriole_isel::gradient_help(form, target) == Some(help))
     };
     if fetches(GradientHelp::Quad) {
-        QuadFetch::REGISTERS.max(convention::MIN_TO_ALLOCATE)
+        QuadFetch::REGISTERS.max(convention::MIN_ALLOCATABLE_REGISTERS)
     } else if function.kind == FunctionKind::Function || has_calls(module, function) || fetches(GradientHelp::Driver) {
-        convention::MIN_TO_ALLOCATE
+        convention::MIN_ALLOCATABLE_REGISTERS
     } else {
         0
     }

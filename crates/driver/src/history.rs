@@ -12,7 +12,7 @@ use oriole_sched::function::Stats;
 use oriole_sched::report::trace::AttemptVerdict;
 use oriole_support::Index;
 
-use crate::emit::INSTRUCTION_BYTES;
+use oriole_isa::INSTRUCTION_BYTES;
 
 /// The history of one machine instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,7 +90,7 @@ pub enum RunnerUp {
 pub struct History {
     /// Whether the history is requested.
     is_recording: bool,
-    /// By instruction: its mnemonic, modifiers, guard and kinds of operands after the last pass.
+    /// For each instruction, its mnemonic, modifiers, guard and kinds of operands after the last pass.
     forms: Vec<RecordedForm>,
     /// The last decision of the scheduler about each instruction.
     picks: HashMap<Inst, Pick>,

@@ -13,22 +13,22 @@ use crate::variables::image_kind;
 use crate::whole_program::Program;
 
 /// Value in the cubin of a sampler field that the PTX does not initialize.
-const NOT_GIVEN: u32 = 0xff;
+const UNINITIALIZED_FIELD: u32 = 0xff;
 
 /// Adds the texture, sampler and surface references of all modules, first those that kernels use. Also adds an external symbol for each
 /// constant whose value the CUDA driver fills in when it loads the file.
-pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
+pub fn add_image_references(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
     for job in program.jobs.iter().rev().filter(|job| job.is_kernel()) {
-        for (number, _, word) in words_of(job) {
+        for (number, _, word) in reference_words(job) {
             for id in word.image.into_iter().chain(word.sampler) {
-                add_image(file, program.modules[number], &program.layouts[number], id, &mut known);
+                add_image_reference(file, program.modules[number], &program.layouts[number], id, &mut known);
             }
         }
     }
     for (module, layout) in program.modules.iter().zip(program.layouts) {
-        layout.images.iter().for_each(|&id| add_image(file, module, layout, id, &mut known));
+        layout.images.iter().for_each(|&id| add_image_reference(file, module, layout, id, &mut known));
     }
     for function in program.finished {
         for patch in function.code.patches.iter().filter(|patch| patch.reference.kind == ReferenceKind::DriverNumber) {
@@ -40,9 +40,9 @@ pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
     }
 }
 
-/// Returns the words for references in a kernel's constant bank 0, by offset: number of the module, offset and word. They include those of
-/// device functions of all modules.
-fn words_of(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
+/// Returns the words of a kernel's constant bank 0 that hold references, sorted by offset: for each, the number of its module, its offset
+/// in bytes, and the references. Words of device functions of all modules are included.
+fn reference_words(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
     let images = &job.variables.images;
     let own = images.placed().map(|(offset, word)| (job.module_number, offset, word));
     let mut words: Vec<(usize, u32, SelectedWord)> = own.chain(images.foreign.iter().copied()).collect();
@@ -51,7 +51,7 @@ fn words_of(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
 }
 
 /// Adds a texture, sampler or surface reference at module scope, unless its name is in `known`.
-fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
+fn add_image_reference(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
     let variable = &module.variables[id];
     let (Some(kind), Some(name)) = (image_kind(variable.ty), layout.name(id)) else { return };
     // A kernel parameter is not a variable of the module.
@@ -65,7 +65,7 @@ fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: Var
     let value =
         |wanted: &str| fields.iter().rev().find(|field| module.name(field.name) == wanted).map(|field| sampler_field_value(module, field));
     let modes = ["addr_mode_0", "addr_mode_1", "addr_mode_2", "filter_mode"];
-    let packed = modes.iter().rev().fold(0, |word, mode| word << 8 | value(mode).unwrap_or(NOT_GIVEN) & NOT_GIVEN);
+    let packed = modes.iter().rev().fold(0, |word, mode| word << 8 | value(mode).unwrap_or(UNINITIALIZED_FIELD) & UNINITIALIZED_FIELD);
     let is_sampler = kind == ImageKind::Sampler;
     file.images.push(Image {
         name: name.to_owned(),
@@ -97,12 +97,12 @@ pub fn driver_filled_words(job: &Job<'_>, program: &Program<'_>) -> Vec<ImageWor
         Some((kind, program.layouts[number].name(id)?.to_owned()))
     };
     let parts = |number, word: SelectedWord| word.image.into_iter().chain(word.sampler).filter_map(|id| part(number, id)).collect();
-    words_of(job).into_iter().map(|(number, offset, word)| ImageWord { offset, parts: parts(number, word) }).collect()
+    reference_words(job).into_iter().map(|(number, offset, word)| ImageWord { offset, parts: parts(number, word) }).collect()
 }
 
 /// Returns the offset of the first byte after the words for references in a kernel's constant bank 0; 0 without words.
-pub fn end_of_words(job: &Job<'_>) -> u32 {
-    words_of(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
+pub fn end_of_reference_words(job: &Job<'_>) -> u32 {
+    reference_words(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
 }
 
 /// Returns the kernel parameters that are texture, sampler or surface references.
@@ -116,7 +116,8 @@ pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
     parameters.filter_map(image).collect()
 }
 
-/// Returns the same attributes for a function of a relocatable file that uses references.
+/// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces, for a function of a relocatable
+/// file; empty if the function uses no references.
 pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
     let uses_images = function.code.patches.iter().any(|patch| patch.reference.kind == ReferenceKind::ImageWord);
     let codes = [Code::BINDLESS_TEXTURE_BANK, Code::BINDLESS_SURFACE_BANK];
@@ -125,7 +126,7 @@ pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
 
 /// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces.
 pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>) -> Vec<Attribute> {
-    let kinds: Vec<ImageKind> = words_of(job)
+    let kinds: Vec<ImageKind> = reference_words(job)
         .into_iter()
         .flat_map(|(number, _, word)| word.image.into_iter().chain(word.sampler).map(move |id| (number, id)))
         .filter_map(|(number, id)| image_kind(program.modules[number].variables[id].ty))

@@ -106,7 +106,7 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for job in jobs {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions).min(by_option) };
-        let fewest = functions::fewest_registers(job.module, job.function(), options.target);
+        let fewest = functions::min_registers_for_calls(job.module, job.function(), options.target);
         job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
     }
 }

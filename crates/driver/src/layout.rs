@@ -24,8 +24,8 @@ pub fn run(function: &mut Function, keeps_lines: bool) {
     }
 }
 
-/// Returns whether the last instruction of a block has another `.loc` than the instructions before it and after it. `blocks` are the block and
-/// those after it, `before` is the `.loc` of the last instruction before the block.
+/// Returns whether the last instruction of a block is the only code of its source line: it has another `.loc` than the instructions before
+/// and after it. `blocks` is the block and those after it in the layout; `before` is the `.loc` of the last instruction before the block.
 fn is_only_code_of_line(function: &Function, blocks: &[Block], before: u32) -> bool {
     let line = |inst: &Inst| function.insts[*inst].location.line;
     let [before_last @ .., last] = function.blocks[blocks[0]].insts.as_slice() else { return false };

@@ -15,6 +15,7 @@
 //! assert_eq!(compiled.functions[0].name, "nothing");
 //! ```
 
+mod abi_registers;
 pub mod account;
 mod caches;
 mod clock;

@@ -29,12 +29,12 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     let internal = |message| failed(Fault::Internal(message));
     let file = describe_cubin(program, options).map_err(failed)?;
     let &Program { layouts, jobs, finished, .. } = program;
-    let mut settled: FxHashMap<&str, &build::Function> = FxHashMap::default();
+    let mut linked_function: FxHashMap<&str, &build::Function> = FxHashMap::default();
     for function in &file.functions {
-        settled.entry(&function.name).or_insert(function);
+        linked_function.entry(&function.name).or_insert(function);
     }
     let reports =
-        jobs.iter().zip(finished).map(|(job, function)| function_report(job, function, settled.get(job.name()).copied(), options));
+        jobs.iter().zip(finished).map(|(job, function)| function_report(job, function, linked_function.get(job.name()).copied(), options));
     let functions: Vec<FunctionReport> = reports.collect();
     let scheduling =
         finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options, hardware)).collect();
@@ -57,17 +57,17 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the part reserved by the system, and the parameters.
 fn constant_bytes(job: &Job<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
-    end.max(images::end_of_words(job))
+    end.max(images::end_of_reference_words(job))
 }
 
-/// Returns the resource usage of a function. `settled` is the function in the cubin, where resources of its callees are included; `None` if
-/// it is not there.
-fn function_report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
+/// Returns the resource usage of a function. `linked_function` is the function in the cubin, where resources of its callees are included;
+/// `None` if the cubin does not contain it.
+fn function_report(job: &Job<'_>, function: &Finished, linked_function: Option<&build::Function>, options: &Options) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
-        registers: settled.map_or(0, |settled| u32::from(settled.registers)),
-        barriers: settled.map_or(function.selection.barriers, |settled| u32::from(settled.barriers())),
+        registers: linked_function.map_or(0, |linked_function| u32::from(linked_function.registers)),
+        barriers: linked_function.map_or(function.selection.barriers, |linked_function| u32::from(linked_function.barriers())),
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
@@ -115,7 +115,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         let index = &indices[job.module_number];
         let built = to_build_function(job, function, program, &traits, options);
         if options.relocatable {
-            functions.extend(index.aliases(job.function().name).map(|alias| copy_named(&built, alias.to_owned())));
+            functions.extend(index.aliases(job.function().name).map(|alias| copy_with_name(&built, alias.to_owned())));
         }
         functions.push(built);
     }
@@ -130,8 +130,8 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         }
         variables::add_variables(&mut module, source, index, layout)?;
     }
-    drop_resolved(&mut module);
-    images::add_images(&mut module, program);
+    remove_resolved_externals(&mut module);
+    images::add_image_references(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
     mark_address_taken(&mut module, indices);
     debug::add_sections(&mut module, program, options);
@@ -149,7 +149,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
 }
 
 /// Removes external variables that another module of the program defines, and repeated ones.
-fn drop_resolved(file: &mut build::Module) {
+fn remove_resolved_externals(file: &mut build::Module) {
     let mut known: FxHashSet<String> = file.variables.iter().map(|variable| variable.name.clone()).collect();
     file.externs.retain(|external| known.insert(external.name.clone()));
 }
@@ -320,7 +320,7 @@ fn check_tensor_memory(module: &build::Module) -> Result<(), Fault> {
 }
 
 /// Returns a copy of a function with another name: the linker requires separate code for every visible alias.
-fn copy_named(function: &build::Function, name: String) -> build::Function {
+fn copy_with_name(function: &build::Function, name: String) -> build::Function {
     let mut copy = build::Function { name, linkage: build::Linkage::Global, ..function.clone() };
     for relocation in copy.relocations.iter_mut().filter(|relocation| relocation.symbol == function.name) {
         relocation.symbol.clone_from(&copy.name);

@@ -70,12 +70,13 @@ impl Options {
         self.reports.decisions || self.keeps_variables()
     }
 
-    /// Returns whether the code is for debuggers: not optimized, an instruction for every assignment and every line.
+    /// Returns whether to generate code for debuggers: unoptimized, with at least one instruction for every assignment and every source
+    /// line.
     pub(crate) fn is_for_debuggers(&self) -> bool {
         self.keeps_variables() && self.level == 0
     }
 
-    /// Returns whether source variables stay in registers in their scopes, for debuggers.
+    /// Returns whether to keep source variables in registers until the end of their scopes, for debuggers.
     pub(crate) fn keeps_variables(&self) -> bool {
         self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
     }
@@ -198,7 +199,7 @@ pub enum BackendChoice {
     One(Backend),
     /// All three backends in all modes; the best result is kept.
     Auto,
-    /// The strategies that suit the function; the best result is kept.
+    /// Several strategies, chosen by properties of the function ([`CodeKind`](crate::code_kind::CodeKind)); the best result is kept.
     ByCode,
 }
 

@@ -192,8 +192,8 @@ impl Pass {
 type PassOutcome = Result<(), Vec<Failure>>;
 
 /// Returns an internal error of the compiler with this message.
-fn internal(what: impl ToString) -> Vec<Failure> {
-    vec![Failure::from(Fault::Internal(what.to_string()))]
+fn internal_error(message: impl ToString) -> Vec<Failure> {
+    vec![Failure::from(Fault::Internal(message.to_string()))]
 }
 
 /// Pass `select`: selects machine instructions for the PTX instructions.
@@ -252,7 +252,7 @@ fn straighten(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Passes `simplify` and `simplify-again`: drops integer arithmetic on known halves, and forms funnel shifts.
+/// Passes `simplify` and `simplify-again`: simplify integer instructions with operands known at compile time, and form funnel shifts.
 fn simplify(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
@@ -297,7 +297,7 @@ fn split_index(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `legalize`: makes every instruction encodable on the target.
 fn legalize(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal)
+    opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal_error)
 }
 
 /// Passes `forward` and `forward-again`: copy propagation: replaces reads of a copy by reads of the copied value.
@@ -321,7 +321,7 @@ fn hoist(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `narrow`: computes only the lower half of 64-bit numbers whose upper half is not read.
+/// Pass `narrow`: computes only the lower half of 64-bit values whose upper half is not read.
 fn narrow(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::narrow::run(&mut state.function, target);
@@ -353,7 +353,7 @@ fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `tie-loads`: lets guarded vector loads write over the old values.
+/// Pass `tie-loads`: makes guarded vector loads write into the registers of the old values.
 fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
@@ -374,13 +374,13 @@ fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `uniform`: computes operands in uniform registers in the uniform datapath.
+/// Pass `uniform`: computes operands that must be in uniform registers on the uniform datapath.
 fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::uniform::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-/// Pass `guard-sums`: adds numbers that depend on a predicate under a guard.
+/// Pass `guard-sums`: replaces `x + (p ? n : 0)` by a guarded addition.
 fn guard_sums(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
@@ -441,7 +441,7 @@ fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `balance`: moves additions, shifts and multiply-adds of halves to the less busy unit.
+/// Pass `balance`: moves additions, shifts and FP16 multiply-adds to the less busy unit.
 fn balance(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::balance::run_with_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
@@ -453,14 +453,14 @@ fn pre_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(plan) = state.plan.filter(|plan| plan.before_allocation) else { return Ok(()) };
     let (context, environment, offered) = (state.schedule_context(), state.environment(), state.occupancies_to_estimate);
     let stats = schedule::before_allocation(&mut state.function, plan, offered, context, &environment, state.input.options);
-    state.schedule_stats = stats.map_err(internal)?;
+    state.schedule_stats = stats.map_err(internal_error)?;
     let with_trace = state.options().reports.traces(&state.function.name);
-    state.report_data.note(schedule::PHASE_BEFORE_ALLOCATION, &state.function, &state.schedule_stats, with_trace);
+    state.report_data.note_schedule(schedule::PHASE_BEFORE_ALLOCATION, &state.function, &state.schedule_stats, with_trace);
     state.history.note_schedule(schedule::PHASE_BEFORE_ALLOCATION, &state.schedule_stats);
     Ok(())
 }
 
-/// Pass `allocate`: assigns physical registers, spills.
+/// Pass `allocate`: assigns physical registers and inserts spill code.
 fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     let (environment, options) = (state.environment(), state.input.options);
     registers::retain_valid(&state.function, &mut state.register_definitions);
@@ -479,7 +479,7 @@ fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
         None => allocation,
     });
     if options.verify {
-        check_registers(&state.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+        check_registers(&state.function, &environment).map_err(|what| internal_error(format!("after allocate: {what}")))?;
     }
     Ok(())
 }
@@ -533,9 +533,10 @@ fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
 fn post_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(plan) = state.plan else { return Ok(()) };
     let (context, environment) = (state.schedule_context(), state.environment());
-    let stats = schedule::after_allocation(&mut state.function, plan, context, &environment, state.input.options).map_err(internal)?;
+    let stats =
+        schedule::after_allocation(&mut state.function, plan, context, &environment, state.input.options).map_err(internal_error)?;
     let with_trace = state.options().reports.traces(&state.function.name);
-    state.report_data.note(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats, with_trace);
+    state.report_data.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats, with_trace);
     state.history.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &stats);
     Ok(())
 }
@@ -586,9 +587,9 @@ fn control(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `encode`: encodes the instructions.
 fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
-    let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
+    let Some(controls) = &state.controls else { return Err(internal_error("no control words were computed")) };
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
-    let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
+    let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal_error)?;
     code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
     // The frame of a function that moves its stack pointer at run time has no constant offsets.

@@ -11,7 +11,7 @@ use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Returns the modules with distinct names for their private symbols. Modules without such symbols are not copied.
-pub fn distinct<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
+pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
     let mut copies: Vec<Cow<'m, Module>> = modules.iter().map(|&module| Cow::Borrowed(module)).collect();
     if modules.len() < 2 {
         return copies;
@@ -61,15 +61,15 @@ fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
         }
     }
     for initializer in module.variables.iter_mut().filter_map(|variable| variable.initializer.as_deref_mut()) {
-        rename_in(initializer, &change);
+        rename_in_initializer(initializer, &change);
     }
 }
 
 /// Renames the symbols in an initial value.
-fn rename_in(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
+fn rename_in_initializer(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
     match initializer {
         Initializer::Address { symbol, .. } => change(symbol),
-        Initializer::List(items) => items.iter_mut().for_each(|item| rename_in(item, change)),
+        Initializer::List(items) => items.iter_mut().for_each(|item| rename_in_initializer(item, change)),
         _ => {}
     }
 }

@@ -42,7 +42,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(vec![CompileError::in_program(Fault::Unsupported(format!("a file for {}", options.target)))]);
     }
     let hardware = &Hardware::new(options.target, options.profile.as_deref());
-    let distinct = private_names::distinct(modules);
+    let distinct = private_names::with_distinct_names(modules);
     let modules: &[&Module] = &distinct.iter().map(|module| &**module).collect::<Vec<_>>();
     let mut layouts = lay_out_variables(modules, options)?;
     let mut indices: Vec<FunctionIndex<'_>> = modules.iter().map(|module| FunctionIndex::new(module)).collect();
@@ -159,7 +159,7 @@ impl CompilationResults<'_> {
             let recorder = Recorder::new(&options.passes, tracker, bisect);
             let &Job { module, id, ref variables, ref debug_variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
-            let outcome = caches.with(|caches| {
+            let outcome = caches.with_idle_caches(|caches| {
                 let input = Input { module, id, variables, debug_variables, register_limit, facts, options, hardware, recorder, caches };
                 compile_function(input)
             });
@@ -199,7 +199,7 @@ fn add_runtime(
     let (number, module) = (modules.len(), oriole_isel::runtime());
     let layout =
         Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
-    let job = |id| Job { register_limit: convention::MIN_TO_ALLOCATE, ..Job::new(number, module, id, &layout, target) };
+    let job = |id| Job { register_limit: convention::MIN_ALLOCATABLE_REGISTERS, ..Job::new(number, module, id, &layout, target) };
     jobs.extend(ids.into_iter().map(job));
     modules.push(module);
     layouts.push(layout);

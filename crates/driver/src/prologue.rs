@@ -18,7 +18,7 @@ const FRAME_UNIT: u32 = 16;
 /// [`FRAME_UNIT`].
 const KERNEL_FRAME_UNIT: u32 = 8;
 /// Number of a general register that holds no value when a function starts or returns, for use as a scratch register.
-const SCRATCH: u16 = 0;
+const SCRATCH_REGISTER: u16 = 0;
 
 /// Inserts the prologue, and an epilogue before every return. Returns an error if the frame is too large for the target. `has_spills` says
 /// whether the frame has spill slots.
@@ -39,23 +39,23 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     }
     let frame = frame as u32;
     function.frame_bytes = frame;
-    place_incoming(function, frame);
+    resolve_incoming_parameters(function, frame);
 
     let mut prologue = Vec::new();
     if is_kernel {
         let initial = Operand::constant(0, SystemLayout::of(target).stack_pointer);
-        prologue.push(machine(function, Opcode::LDC, &[], &[general(STACK_POINTER.into()), initial], 1));
+        prologue.push(new_machine_inst(function, Opcode::LDC, &[], &[general_operand(STACK_POINTER.into()), initial], 1));
     }
-    move_stack(function, -i64::from(frame), &mut prologue);
+    add_to_stack_pointer(function, -i64::from(frame), &mut prologue);
     let mut at = saved_at;
     for &register in &registers {
-        prologue.push(store(function, at, register));
+        prologue.push(store_to_frame(function, at, register));
         at += 4;
     }
     for &barrier in &barriers {
-        let operands = [general(SCRATCH), register_operand(RegFile::Convergence, barrier)];
-        prologue.push(machine(function, Opcode::BMOV, &[".32", ".CLEAR"], &operands, 1));
-        prologue.push(store(function, at, SCRATCH));
+        let operands = [general_operand(SCRATCH_REGISTER), register_operand(RegFile::Convergence, barrier)];
+        prologue.push(new_machine_inst(function, Opcode::BMOV, &[".32", ".CLEAR"], &operands, 1));
+        prologue.push(store_to_frame(function, at, SCRATCH_REGISTER));
         at += 4;
     }
     let entry = function.entry();
@@ -66,16 +66,16 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
         let mut epilogue = Vec::new();
         let mut at = saved_at;
         for &register in &registers {
-            epilogue.push(load(function, at, register));
+            epilogue.push(load_from_frame(function, at, register));
             at += 4;
         }
         for &barrier in &barriers {
-            epilogue.push(load(function, at, SCRATCH));
-            let operands = [register_operand(RegFile::Convergence, barrier), general(SCRATCH)];
-            epilogue.push(machine(function, Opcode::BMOV, &[".32"], &operands, 1));
+            epilogue.push(load_from_frame(function, at, SCRATCH_REGISTER));
+            let operands = [register_operand(RegFile::Convergence, barrier), general_operand(SCRATCH_REGISTER)];
+            epilogue.push(new_machine_inst(function, Opcode::BMOV, &[".32"], &operands, 1));
             at += 4;
         }
-        move_stack(function, i64::from(frame), &mut epilogue);
+        add_to_stack_pointer(function, i64::from(frame), &mut epilogue);
         let location = function.insts[function.blocks[block].insts[position]].location;
         epilogue.iter().for_each(|&inst| function.insts[inst].location = location);
         function.blocks[block].insts.splice(position..position, epilogue);
@@ -89,50 +89,50 @@ fn register_operand(file: RegFile, first: u16) -> Operand {
 }
 
 /// Returns an operand of one general register.
-fn general(first: u16) -> Operand {
+fn general_operand(first: u16) -> Operand {
     register_operand(RegFile::General, first)
 }
 
 /// Creates a machine instruction; `results` is the number of operands that are results.
-fn machine(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
+fn new_machine_inst(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
     let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
     function.new_inst(Op::Machine(opcode), symbols, None, operands, results)
 }
 
 /// Appends an instruction that adds `by` bytes to the stack pointer.
-fn move_stack(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
+fn add_to_stack_pointer(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
     if by != 0 {
-        let pointer = general(STACK_POINTER.into());
+        let pointer = general_operand(STACK_POINTER.into());
         let operands = [pointer, Operand::PT, Operand::PT, pointer, by.into(), Operand::RZ];
-        list.push(machine(function, Opcode::IADD3, &[], &operands, 3));
+        list.push(new_machine_inst(function, Opcode::IADD3, &[], &operands, 3));
     }
 }
 
 /// Returns the operands of a frame address: stack pointer plus `offset` bytes.
-fn address(offset: u32) -> [Operand; 3] {
+fn frame_address(offset: u32) -> [Operand; 3] {
     let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
-    [opening, bracket(general(STACK_POINTER.into())), bracket(Operand::from(offset))]
+    [opening, bracket(general_operand(STACK_POINTER.into())), bracket(Operand::from(offset))]
 }
 
 /// Creates a store of a general register to the frame at `offset` bytes from the stack pointer.
-fn store(function: &mut Function, offset: u32, register: u16) -> Inst {
-    let [opening, base, offset] = address(offset);
-    let inst = machine(function, Opcode::STL, &[], &[opening, base, offset, general(register)], 0);
-    describe(function, inst);
+fn store_to_frame(function: &mut Function, offset: u32, register: u16) -> Inst {
+    let [opening, base, offset] = frame_address(offset);
+    let inst = new_machine_inst(function, Opcode::STL, &[], &[opening, base, offset, general_operand(register)], 0);
+    mark_as_spill_access(function, inst);
     inst
 }
 
 /// Creates a load of a general register from the frame at `offset` bytes from the stack pointer.
-fn load(function: &mut Function, offset: u32, register: u16) -> Inst {
-    let [opening, base, offset] = address(offset);
-    let inst = machine(function, Opcode::LDL, &[], &[general(register), opening, base, offset], 1);
-    describe(function, inst);
+fn load_from_frame(function: &mut Function, offset: u32, register: u16) -> Inst {
+    let [opening, base, offset] = frame_address(offset);
+    let inst = new_machine_inst(function, Opcode::LDL, &[], &[general_operand(register), opening, base, offset], 1);
+    mark_as_spill_access(function, inst);
     inst
 }
 
 /// Attaches the memory access of a spill slot to a load or store.
-fn describe(function: &mut Function, inst: Inst) {
+fn mark_as_spill_access(function: &mut Function, inst: Inst) {
     let access = function.accesses.push(MemoryAccess::weak(Space::Spill, 4));
     function.insts[inst].memory = Some(access);
 }
@@ -162,7 +162,7 @@ fn registers_to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
 
 /// Replaces references to parameters on the caller's stack by offsets from the stack pointer. These parameters follow this function's
 /// frame, whose size in bytes is `frame`.
-fn place_incoming(function: &mut Function, frame: u32) {
+fn resolve_incoming_parameters(function: &mut Function, frame: u32) {
     for block in function.layout.clone() {
         for inst in function.blocks[block].insts.clone() {
             for operand in function.operands_mut(inst) {
@@ -178,7 +178,7 @@ fn place_incoming(function: &mut Function, frame: u32) {
 
 /// Returns whether a kernel needs a stack pointer.
 fn uses_stack(function: &Function) -> bool {
-    let pointer = general(STACK_POINTER.into());
+    let pointer = general_operand(STACK_POINTER.into());
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;
     let uses = |inst: &Inst| function.operands(*inst).iter().any(is_stack_pointer);
     function.frame_bytes > 0

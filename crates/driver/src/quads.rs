@@ -40,35 +40,35 @@ use oriole_ir::{Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKin
 use oriole_isa::Symbols;
 use oriole_isel::QuadFetch;
 
-use crate::convention::STACK_POINTER;
+use crate::abi_registers::STACK_POINTER;
 
 /// Operand of `SHFL` that divides the warp into quads.
 const WITHIN_QUADS: i64 = 0x1c03;
-/// Bit of the mark register in threads that take part. The predicates are below it.
-const TAKES_PART: i64 = 0x200;
+/// Bit of the mark register that is set in threads that participate in the fetch. The saved predicates are in the bits below it.
+const PARTICIPATES: i64 = 0x200;
 /// Bits of the seven predicates in the mark register.
 const ALL_PREDICATES: i64 = 0x7f;
 /// Bits of the predicates P1 to P6 in the mark register; P0 is restored separately, because it guards the restoring instructions.
 const LATER_PREDICATES: i64 = 0x7e;
 /// Truth table of `LOP3.LUT` for `a & b`.
-const AND: i64 = 0xc0;
+const LUT_AND: i64 = 0xc0;
 /// Truth table of `LOP3.LUT` for `a | b`.
-const OR: i64 = 0xfc;
+const LUT_OR: i64 = 0xfc;
 
 /// Register number of a temporary word. The scratch registers follow the operands and results of [`QuadFetch`].
 const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
 /// Number of the register with the index, in its quad, of the thread whose operands a round uses.
-const THREAD: u8 = TEMPORARY + 1;
+const ROUND_THREAD: u8 = TEMPORARY + 1;
 /// Number of the first register of the coordinates; after the fetch, of the components.
-const COORDINATES: u8 = THREAD + 1;
+const COORDINATES: u8 = ROUND_THREAD + 1;
 /// Number of the first register of the handle, the offsets and the value to compare with.
 const OTHER_OPERANDS: u8 = COORDINATES + 4;
 /// Number of the register with the set of threads of the quad that take part, one bit each.
 const PARTICIPANTS: u8 = OTHER_OPERANDS + 4;
 /// Number of the register with the index of the first thread that takes part.
 const FIRST_PARTICIPANT: u8 = PARTICIPANTS + 1;
-/// Number of the mark register: the predicates of the thread, and whether it takes part ([`TAKES_PART`]).
-const MARK: u8 = FIRST_PARTICIPANT + 1;
+/// Number of the mark register: the predicates of the thread, and whether it takes part ([`PARTICIPATES`]).
+const MARK_REGISTER: u8 = FIRST_PARTICIPANT + 1;
 
 /// Returns an operand of `count` general registers.
 fn register(number: u8, count: u8) -> Operand {
@@ -91,7 +91,7 @@ fn barrier() -> Operand {
 }
 
 /// Returns an operand that names a special register or another symbol.
-fn name(text: &str) -> Operand {
+fn symbol_operand(text: &str) -> Operand {
     Operand::from(Symbol::find(text).unwrap_or(Symbol::NAME_))
 }
 
@@ -109,12 +109,12 @@ struct Writer<'a> {
 pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
     let mut writer = Writer { function, insts, location };
-    writer.enter();
-    writer.find_present();
+    writer.save_and_activate_quads();
+    writer.find_participants();
     for thread in 0..4 {
-        writer.round(fetch, thread);
+        writer.emit_round(fetch, thread);
     }
-    writer.leave();
+    writer.restore_and_deactivate();
 }
 
 impl Writer<'_> {
@@ -133,18 +133,18 @@ impl Writer<'_> {
 
     /// Records the active threads in the barrier, and activates all threads of their quads.
     fn activate_quads(&mut self) {
-        self.emit(Opcode::BMOV, &[".32"], &[barrier(), name("MACTIVE")], 1);
-        self.emit(Opcode::BMOV, &[".32", ".PQUAD"], &[name("MACTIVE"), barrier()], 0);
+        self.emit(Opcode::BMOV, &[".32"], &[barrier(), symbol_operand("MACTIVE")], 1);
+        self.emit(Opcode::BMOV, &[".32", ".PQUAD"], &[symbol_operand("MACTIVE"), barrier()], 0);
     }
 
     /// Activates only the threads that the barrier has recorded.
-    fn activate_noted(&mut self) {
-        self.emit(Opcode::BMOV, &[".32"], &[name("MACTIVE"), barrier()], 0);
+    fn activate_recorded(&mut self) {
+        self.emit(Opcode::BMOV, &[".32"], &[symbol_operand("MACTIVE"), barrier()], 0);
     }
 
     /// Sets a predicate if a register has one of the bits of a mask.
-    fn test(&mut self, result: Operand, register: u8, mask: i64) {
-        let operands = [result, Operand::RZ, word(register), mask.into(), Operand::RZ, AND.into(), Operand::PT.inverted_predicate()];
+    fn test_bits(&mut self, result: Operand, register: u8, mask: i64) {
+        let operands = [result, Operand::RZ, word(register), mask.into(), Operand::RZ, LUT_AND.into(), Operand::PT.inverted_predicate()];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
     }
 
@@ -168,42 +168,49 @@ impl Writer<'_> {
     }
 
     /// Returns the guard of instructions for threads that do not take part.
-    fn others() -> Option<Guard> {
+    fn nonparticipant_guard() -> Option<Guard> {
         Some(Guard { kind: predicate(0).kind, negated: true })
     }
 
     /// Activates the quads, and saves the registers of the threads that do not take part.
-    fn enter(&mut self) {
+    fn save_and_activate_quads(&mut self) {
         self.activate_quads();
-        self.store(None, 0, MARK);
-        self.emit(Opcode::P2R, &[], &[word(MARK), name("PR"), Operand::RZ, ALL_PREDICATES.into()], 1);
-        self.activate_noted();
-        let operands = [word(MARK), word(MARK), TAKES_PART.into(), Operand::RZ, OR.into(), Operand::PT.inverted_predicate()];
+        self.store(None, 0, MARK_REGISTER);
+        self.emit(Opcode::P2R, &[], &[word(MARK_REGISTER), symbol_operand("PR"), Operand::RZ, ALL_PREDICATES.into()], 1);
+        self.activate_recorded();
+        let operands =
+            [word(MARK_REGISTER), word(MARK_REGISTER), PARTICIPATES.into(), Operand::RZ, LUT_OR.into(), Operand::PT.inverted_predicate()];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
         self.activate_quads();
-        self.test(predicate(0), MARK, TAKES_PART);
+        self.test_bits(predicate(0), MARK_REGISTER, PARTICIPATES);
         for (number, register) in saved_registers().enumerate() {
-            self.store(Self::others(), number + 1, register);
+            self.store(Self::nonparticipant_guard(), number + 1, register);
         }
     }
 
     /// Restores the registers of the threads that do not take part, and deactivates these threads.
-    fn leave(&mut self) {
+    fn restore_and_deactivate(&mut self) {
         for (number, register) in saved_registers().enumerate() {
-            self.load(Self::others(), number + 1, register);
+            self.load(Self::nonparticipant_guard(), number + 1, register);
         }
-        self.emit_guarded(Self::others(), Opcode::R2P, &[], &[name("PR"), word(MARK), LATER_PREDICATES.into()], 0);
-        self.test(predicate(0), MARK, 1);
-        self.load(None, 0, MARK);
-        self.activate_noted();
+        self.emit_guarded(
+            Self::nonparticipant_guard(),
+            Opcode::R2P,
+            &[],
+            &[symbol_operand("PR"), word(MARK_REGISTER), LATER_PREDICATES.into()],
+            0,
+        );
+        self.test_bits(predicate(0), MARK_REGISTER, 1);
+        self.load(None, 0, MARK_REGISTER);
+        self.activate_recorded();
     }
 
     /// Finds the threads of the quad that take part, and the first of them.
-    fn find_present(&mut self) {
+    fn find_participants(&mut self) {
         let not_true = Operand::PT.inverted_predicate();
         self.emit(Opcode::VOTE, &[".ANY"], &[word(PARTICIPANTS), Operand::PT, predicate(0)], 2);
-        self.emit(Opcode::S2R, &[], &[word(TEMPORARY), name("SR_LANEID")], 1);
-        let operands = [word(TEMPORARY), word(TEMPORARY), 0x1c.into(), Operand::RZ, AND.into(), not_true];
+        self.emit(Opcode::S2R, &[], &[word(TEMPORARY), symbol_operand("SR_LANEID")], 1);
+        let operands = [word(TEMPORARY), word(TEMPORARY), 0x1c.into(), Operand::RZ, LUT_AND.into(), not_true];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
         self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[word(PARTICIPANTS), Operand::RZ, word(TEMPORARY), word(PARTICIPANTS)], 1);
         self.emit(Opcode::MOV, &[], &[word(FIRST_PARTICIPANT), 3.into()], 1);
@@ -214,7 +221,7 @@ impl Writer<'_> {
 
     /// Sets a register to the number of a thread of the quad if that thread takes part, otherwise to the first one that does.
     fn select_thread(&mut self, to: u8, thread: i64) {
-        self.test(predicate(1), PARTICIPANTS, 1 << thread);
+        self.test_bits(predicate(1), PARTICIPANTS, 1 << thread);
         let number = if thread == 0 { Operand::RZ } else { thread.into() };
         self.emit(Opcode::SEL, &[], &[word(to), word(FIRST_PARTICIPANT), number, predicate(1).inverted_predicate()], 1);
     }
@@ -225,28 +232,28 @@ impl Writer<'_> {
     }
 
     /// Appends the round that fetches for one thread of the quad.
-    fn round(&mut self, fetch: QuadFetch, thread: i64) {
-        self.select_thread(THREAD, thread);
+    fn emit_round(&mut self, fetch: QuadFetch, thread: i64) {
+        self.select_thread(ROUND_THREAD, thread);
         let first = COORDINATES + u8::from(fetch.has_index);
         for number in 0..fetch.dimensions {
             let place = first + number;
-            self.broadcast(place, QuadFetch::COORDINATES + number, word(THREAD));
+            self.broadcast(place, QuadFetch::COORDINATES + number, word(ROUND_THREAD));
             for (derivatives, threads) in [(QuadFetch::BY_X, "ZPPPZPPP"), (QuadFetch::BY_Y, "ZPZPPPPP")] {
-                self.broadcast(TEMPORARY, derivatives + number, word(THREAD));
-                self.emit(Opcode::FSWZADD, &[".NDV"], &[word(place), word(TEMPORARY), word(place), name(threads)], 1);
+                self.broadcast(TEMPORARY, derivatives + number, word(ROUND_THREAD));
+                self.emit(Opcode::FSWZADD, &[".NDV"], &[word(place), word(TEMPORARY), word(place), symbol_operand(threads)], 1);
             }
         }
         if fetch.geometry.ends_with("CUBE") {
             self.project_to_cube(first);
         }
         if fetch.has_index {
-            self.broadcast(COORDINATES, QuadFetch::INDEX, word(THREAD));
+            self.broadcast(COORDINATES, QuadFetch::INDEX, word(ROUND_THREAD));
         }
         let mut rest = vec![QuadFetch::HANDLE];
         rest.extend(fetch.has_offsets.then_some(QuadFetch::OFFSETS));
         rest.extend(fetch.has_compare.then_some(QuadFetch::COMPARE));
         for (to, &from) in (OTHER_OPERANDS..).zip(&rest) {
-            self.broadcast(to, from, word(THREAD));
+            self.broadcast(to, from, word(ROUND_THREAD));
         }
         let mut modifiers = vec![".B"];
         modifiers.extend(fetch.has_offsets.then_some(".AOFFI"));
@@ -256,22 +263,22 @@ impl Writer<'_> {
         operands.extend([register(COORDINATES + 2, 2), register(COORDINATES, 2)]);
         let results = operands.len();
         let places = fetch.dimensions + u8::from(fetch.has_index);
-        operands.extend([register(COORDINATES, places), register(OTHER_OPERANDS, rest.len() as u8), name(fetch.geometry)]);
+        operands.extend([register(COORDINATES, places), register(OTHER_OPERANDS, rest.len() as u8), symbol_operand(fetch.geometry)]);
         self.emit(Opcode::TEX, &modifiers, &operands, results);
         for component in 0..4 {
             self.broadcast(TEMPORARY, COORDINATES + component, Operand::RZ);
-            self.keep(QuadFetch::COMPONENTS + component, thread);
+            self.keep_in_thread(QuadFetch::COMPONENTS + component, thread);
         }
         if fetch.wants_absent {
             let operands = [word(TEMPORARY), Operand::RZ, u32::MAX.into(), predicate(1).inverted_predicate()];
             self.emit(Opcode::SEL, &[], &operands, 1);
             self.broadcast(TEMPORARY, TEMPORARY, Operand::RZ);
-            self.keep(QuadFetch::ABSENT, thread);
+            self.keep_in_thread(QuadFetch::ABSENT, thread);
         }
     }
 
     /// Copies the temporary word to a result register, only in one thread of the quad.
-    fn keep(&mut self, result: u8, thread: i64) {
+    fn keep_in_thread(&mut self, result: u8, thread: i64) {
         self.emit(Opcode::MOV, &[], &[word(result), word(TEMPORARY), (1_i64 << thread).into()], 1);
     }
 
@@ -291,5 +298,5 @@ impl Writer<'_> {
 
 /// Returns the numbers of the registers, except the mark, that the fetch overwrites also in threads that do not take part.
 fn saved_registers() -> impl Iterator<Item = u8> {
-    (QuadFetch::ABSENT..QuadFetch::COMPONENTS + 4).chain(QuadFetch::FIRST_SCRATCH..MARK)
+    (QuadFetch::ABSENT..QuadFetch::COMPONENTS + 4).chain(QuadFetch::FIRST_SCRATCH..MARK_REGISTER)
 }

@@ -21,13 +21,13 @@ const MIN_REGISTERS: u32 = 16;
 const MIN_BY_DIRECTIVE: u32 = 24;
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
-pub fn complete_bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
+pub fn complete_bounds(directives: &LaunchBounds, options: &Options) -> LaunchBounds {
     let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
-    let mut bounds = own.clone();
-    if override_directives || own.max_threads.is_none() && own.required_threads.is_none() {
+    let mut bounds = directives.clone();
+    if override_directives || directives.max_threads.is_none() && directives.required_threads.is_none() {
         bounds.max_threads = max_threads.map(Vec::from).or(bounds.max_threads);
     }
-    if override_directives || own.min_blocks_per_sm.is_none() {
+    if override_directives || directives.min_blocks_per_sm.is_none() {
         bounds.min_blocks_per_sm = min_blocks_per_sm.or(bounds.min_blocks_per_sm);
     }
     bounds
@@ -127,13 +127,13 @@ mod tests {
     }
 
     /// Returns the register limit of a function with launch bounds on sm_90.
-    fn limit_with(own: &LaunchBounds, options: &Options) -> RegisterLimit {
-        register_limit("k", &complete_bounds(own, options), options, Machine::named("sm_90").unwrap())
+    fn limit_with(directives: &LaunchBounds, options: &Options) -> RegisterLimit {
+        register_limit("k", &complete_bounds(directives, options), options, Machine::named("sm_90").unwrap())
     }
 
     /// Returns the number of registers that launch bounds and a register limit on the command line allow.
-    fn limit_of(own: &LaunchBounds, max_registers: Option<u32>) -> u32 {
-        limit_with(own, &options(max_registers, LaunchOptions::default())).registers
+    fn limit_of(directives: &LaunchBounds, max_registers: Option<u32>) -> u32 {
+        limit_with(directives, &options(max_registers, LaunchOptions::default())).registers
     }
 
     #[test]
@@ -213,9 +213,9 @@ mod tests {
                 "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored",
             ),
         ];
-        for (own, registers, warning) in cases {
+        for (directives, registers, warning) in cases {
             assert_eq!(
-                limit_with(&own, &options(None, LaunchOptions::default())),
+                limit_with(&directives, &options(None, LaunchOptions::default())),
                 RegisterLimit { registers, warnings: vec![warning.to_owned()] }
             );
         }
@@ -223,8 +223,8 @@ mod tests {
             (300, 255, "Too many maxnreg specified for entry k, will be ignored"),
             (10, 24, "For entry k adjusting per thread register count of 10 to lower bound of 24"),
         ] {
-            let own = LaunchBounds { max_registers: Some(registers), ..LaunchBounds::default() };
-            let found = limit_with(&own, &options(None, LaunchOptions::default()));
+            let directives = LaunchBounds { max_registers: Some(registers), ..LaunchBounds::default() };
+            let found = limit_with(&directives, &options(None, LaunchOptions::default()));
             assert_eq!(found, RegisterLimit { registers: limit, warnings: vec![warning.to_owned()] });
         }
         for (threads, registers) in [(0, 255), (1025, 56), (1536, 40), (1537, 32), (2048, 32)] {

@@ -40,12 +40,12 @@ pub struct ReportData {
 
 impl ReportData {
     /// Records the result of a scheduling pass and, if `with_trace`, the reasons for its picks as text.
-    pub fn note(&mut self, phase: u8, function: &Function, stats: &Stats, with_trace: bool) {
-        let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, proved, .. } = stats;
-        self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, proved });
+    pub fn note_schedule(&mut self, phase: u8, function: &Function, stats: &Stats, with_trace: bool) {
+        let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, proved_and_unproved, .. } = stats;
+        self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, proved_and_unproved });
         self.target = self.target.or(stats.target);
         if with_trace {
-            self.trace.push_str(&trace::changes_text(function, phase, &stats.changes));
+            self.trace.push_str(&trace::code_changes_text(function, phase, &stats.changes));
             self.trace.push_str(&trace::text(function, phase, &stats.attempts));
         }
     }

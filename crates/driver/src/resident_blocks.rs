@@ -28,7 +28,7 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
         return None;
     }
     let limit = limit_for_more_blocks(found.registers_used + HIDDEN_REGISTERS, &state.launch?, state.input.hardware.machine)?;
-    let limit = limit.checked_sub(HIDDEN_REGISTERS).filter(|&limit| limit >= convention::MIN_TO_ALLOCATE)?;
+    let limit = limit.checked_sub(HIDDEN_REGISTERS).filter(|&limit| limit >= convention::MIN_ALLOCATABLE_REGISTERS)?;
     let environment = convention::environment(before, state.input.hardware, limit, state.selection.has_dynamic_stack);
     let mut function = before.clone();
     let allocation = convention::allocate(&mut function, &environment, state.input.options.verify).ok()?;

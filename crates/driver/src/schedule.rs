@@ -25,7 +25,7 @@ use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
-use crate::code_kind::CodeKind;
+use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
 use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
 use crate::registers::HIDDEN_REGISTERS;
 
@@ -45,10 +45,6 @@ const MIN_ESTIMATED_SAVING: f64 = 0.02;
 /// Estimated fraction of the execution time from which on a lower occupancy is chosen without a comparison with the full occupancy.
 const CERTAIN_SAVING: f64 = 0.15;
 
-/// The default backend of code without warp-group matrix products: the one whose code was fastest in measurements on a GPU
-/// (docs/scheduling.md).
-pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
-
 /// Maximum number of steps of the searches of a function if the options name no strategy: the searches then take at most about as long as
 /// the other strategies that `combined` compares.
 const DEFAULT_SEARCH_STEPS: usize = 10_000;
@@ -65,7 +61,7 @@ pub struct Plan {
     /// Whether to schedule after register allocation (phase 110).
     pub after_allocation: bool,
     /// Percentage of the resident warps of the original order that the register budget must keep.
-    pub warps_kept: u32,
+    pub occupancy_percent: u32,
     /// Maximum number of live registers, if more thread blocks should be resident than with the original order; otherwise `None`.
     pub register_target: Option<i32>,
 }
@@ -73,7 +69,7 @@ pub struct Plan {
 impl Plan {
     /// Returns a plan that schedules in both phases at full occupancy.
     fn new(backend: Backend, mode: ScheduleMode) -> Plan {
-        Plan { backend, mode, before_allocation: true, after_allocation: true, warps_kept: 100, register_target: None }
+        Plan { backend, mode, before_allocation: true, after_allocation: true, occupancy_percent: 100, register_target: None }
     }
 }
 
@@ -127,10 +123,10 @@ pub fn occupancies_to_estimate(plan: Plan, options: &Options) -> &'static [u32] 
 }
 
 /// Decides from an estimate whether to build a schedule at reduced occupancy. Returns that occupancy, in percent of the resident warps of
-/// the original order, and whether its schedule is used without a comparison with the one at full occupancy. `None` if the estimated saving,
-/// a fraction of the execution time, is too small.
-pub fn worth_trying(promise: ReducedOccupancy) -> Option<(u32, bool)> {
-    (promise.saved >= MIN_ESTIMATED_SAVING).then_some((promise.occupancy_percent, promise.saved >= CERTAIN_SAVING))
+/// the original order, and whether its schedule is used without a comparison with the one at full occupancy. `None` if the estimated
+/// saving, a fraction of the execution time, is too small.
+pub fn worth_trying(estimate: ReducedOccupancy) -> Option<(u32, bool)> {
+    (estimate.saved >= MIN_ESTIMATED_SAVING).then_some((estimate.occupancy_percent, estimate.saved >= CERTAIN_SAVING))
 }
 
 /// Returns the maximum number of schedules to try for a function of this size.
@@ -145,13 +141,14 @@ fn published_plan(machine: &Machine, mode: ScheduleMode) -> Plan {
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
 
-/// Creates a scheduler for the plan and calls `run` with it. `warps_offered` are the lower occupancies whose gain is estimated, in percent.
+/// Creates a scheduler for the plan and calls `run` with it. `occupancies_to_estimate` are the lower occupancies whose gain is estimated,
+/// in percent.
 fn with_scheduler(
     plan: Plan,
     context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
-    warps_offered: &[u32],
+    occupancies_to_estimate: &[u32],
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
     let &Hardware { model, machine, rates, .. } = context.hardware;
@@ -172,19 +169,19 @@ fn with_scheduler(
         uniform_limit: environment.limit(RegFile::Uniform),
         calls: Some(context.calls),
         launch: context.launch,
-        occupancy_percent: plan.warps_kept,
-        lower_occupancy_percents: warps_offered,
+        occupancy_percent: plan.occupancy_percent,
+        lower_occupancy_percents: occupancies_to_estimate,
         verify: options.verify,
         trace: context.trace,
     })
 }
 
-/// Schedules a function before register allocation (phase 97), and returns statistics. For each occupancy in `warps_offered`, in percent,
-/// the scheduler also estimates the time that the additional registers would save.
+/// Schedules a function before register allocation (phase 97), and returns statistics. For each occupancy in `occupancies_to_estimate`, in
+/// percent, the scheduler also estimates the time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
-    warps_offered: &[u32],
+    occupancies_to_estimate: &[u32],
     context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
@@ -192,7 +189,7 @@ pub fn before_allocation(
     if !plan.before_allocation {
         return Ok(Stats::default());
     }
-    with_scheduler(plan, context, environment, options, warps_offered, |scheduler| scheduler.run_on_values(function))
+    with_scheduler(plan, context, environment, options, occupancies_to_estimate, |scheduler| scheduler.run_on_values(function))
 }
 
 /// Schedules a function after register allocation (phase 110), and returns statistics.

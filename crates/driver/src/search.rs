@@ -41,20 +41,20 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         if trials == 0 {
             break;
         }
-        let offered = schedule::occupancies_to_estimate(plan, options);
+        let occupancies_to_estimate = schedule::occupancies_to_estimate(plan, options);
         // Building the low-occupancy variant counts as a trial, so there must be one left.
-        let offered = &offered[..offered.len().min(trials - 1)];
-        let scheduled = schedule(state, plan, offered)?;
+        let occupancies_to_estimate = &occupancies_to_estimate[..occupancies_to_estimate.len().min(trials - 1)];
+        let scheduled = schedule(state, plan, occupancies_to_estimate)?;
         trials -= 1;
-        let promise = scheduled.schedule_stats.tradeoff.and_then(schedule::worth_trying);
-        let low_occupancy = promise.and_then(|(warps_kept, _)| {
+        let estimate = scheduled.schedule_stats.tradeoff.and_then(schedule::worth_trying);
+        let low_occupancy = estimate.and_then(|(occupancy_percent, _)| {
             trials -= 1;
-            let low_occupancy = schedule(state, Plan { warps_kept, ..plan }, &[]).and_then(allocate);
+            let low_occupancy = schedule(state, Plan { occupancy_percent, ..plan }, &[]).and_then(allocate);
             // A low-occupancy variant that spills is discarded: the spills would cost more than the extra registers save.
             low_occupancy.ok().filter(|low_occupancy| low_occupancy.spill_bytes() == 0)
         });
         // A large estimated gain is taken without comparison: the first variant is not even allocated.
-        if low_occupancy.is_none() || !promise.is_some_and(|(_, is_certain)| is_certain) {
+        if low_occupancy.is_none() || !estimate.is_some_and(|(_, is_certain)| is_certain) {
             let allocated = without_spills(state, plan, scheduled)?;
             // With fewer live registers, one more thread block may be resident.
             let register_target = (trials > 0).then(|| resident_blocks::target_for_more_blocks(&allocated)).flatten();
@@ -128,12 +128,12 @@ fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: Function
     }
 }
 
-/// Returns a copy of the function, scheduled before register allocation. `offered` lists the lower occupancies, in percent of the resident
-/// warps of the original order, whose gain the scheduler estimates.
-fn schedule<'a>(state: &FunctionState<'a>, plan: Plan, offered: &'static [u32]) -> Result<FunctionState<'a>, Vec<Failure>> {
+/// Returns a copy of the function, scheduled before register allocation. `occupancies_to_estimate` lists the lower occupancies, in percent
+/// of the resident warps of the original order, whose gain the scheduler estimates.
+fn schedule<'a>(state: &FunctionState<'a>, plan: Plan, occupancies_to_estimate: &'static [u32]) -> Result<FunctionState<'a>, Vec<Failure>> {
     let mut state = state.clone();
     state.plan = Some(plan);
-    state.occupancies_to_estimate = offered;
+    state.occupancies_to_estimate = occupancies_to_estimate;
     run_stage(Stage::Schedule, &mut state)?;
     Ok(state)
 }

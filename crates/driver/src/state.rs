@@ -11,7 +11,7 @@ use oriole_isa::Target;
 use oriole_isel::VariableLayout;
 use oriole_opt::alternatives::Alternatives;
 use oriole_opt::remarks::Remarks;
-use oriole_opt::settle_products::Remark;
+use oriole_opt::settle_products::SyncRemark;
 use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
@@ -107,7 +107,7 @@ pub struct FunctionState<'a> {
     /// The machine code.
     pub code: Option<Code>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<SyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
     /// Forms of instructions that passes rejected; recorded on request only.

@@ -32,11 +32,12 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
             Some(data) if data.bytes.iter().any(|&byte| byte != 0) || !data.addresses.is_empty() => Home::Initialized(data.bytes.clone()),
             _ => Home::Zero,
         };
-        variables.push(variable(module, index, global, home));
+        variables.push(to_build_variable(module, index, global, home));
     }
     for constant in &layout.constants {
         let bytes = constant.initial.as_ref().map_or_else(|| vec![0; constant.bytes as usize], |data| data.bytes.clone());
-        variables.push(Variable { offset: u64::from(constant.offset), ..variable(module, index, constant, Home::Constant(bytes)) });
+        variables
+            .push(Variable { offset: u64::from(constant.offset), ..to_build_variable(module, index, constant, Home::Constant(bytes)) });
     }
     // Variables that are visible to other files come first.
     variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);
@@ -63,7 +64,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
         .functions
         .iter()
         .filter(|function| function.kind == FunctionKind::Entry)
-        .flat_map(|kernel| own_shared(module, kernel))
+        .flat_map(|kernel| declared_and_used_shared(module, kernel))
         .collect();
     let mut externs: FxHashSet<String> = file.externs.iter().map(|known| known.name.clone()).collect();
     for (position, variable) in module.variables.iter().enumerate() {
@@ -85,7 +86,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
 
 /// Returns the shared variables that a kernel declares itself.
 pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
-    let ids = own_shared(module, kernel).into_iter();
+    let ids = declared_and_used_shared(module, kernel).into_iter();
     ids.filter_map(|id| {
         let variable = &module.variables[id];
         let (name, size) = (layout.name(id)?.to_owned(), shared_bytes(variable)?);
@@ -95,7 +96,7 @@ pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec
 }
 
 /// Returns the static shared variables that a function both declares and uses.
-fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
+fn declared_and_used_shared(module: &Module, function: &Function) -> Vec<VariableId> {
     let statements = function.body.as_deref().map_or(&[][..], |body| &body.statements);
     let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
     let is_static = |id: &VariableId| module.variables[*id].space == StateSpace::Shared && module.variables[*id].linkage != Linkage::Extern;
@@ -121,7 +122,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
 }
 
 /// Returns a global or constant variable in the form that the cubin builder takes.
-fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
+fn to_build_variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
         linkage: linkage(source.linkage, false),

@@ -136,9 +136,6 @@ const REFUSED: [&str; 21] = [
     "convert_to_integer",
     "issue_per_scheduler",
     "l1_and_shared",
-    "page_default_issue_width",
-    "page_issue_widths",
-    "page_variants",
     "predicates",
     "shared_banks",
     "shared_per_block",
@@ -200,7 +197,6 @@ fn alternatives(key: &str, value: &str) -> Vec<String> {
             [number / 16, number / 2, number.saturating_sub(1), number + 1, number * 2].map(|number| format!("{number}{unit}")).into()
         }
         ("carve_outs", _) => vec!["0 8K".into()],
-        ("page_issue_widths", _) => vec!["1:1".into()],
         _ => vec!["1".into(), "other".into()],
     }
 }

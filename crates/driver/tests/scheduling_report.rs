@@ -7,7 +7,7 @@ use std::path::Path;
 use oriole_cubin::Cubin;
 use oriole_cubin::note::Note;
 use oriole_cubin::section::Content;
-use oriole_driver::account::{Category, LatencyCase};
+use oriole_driver::account::{DistanceKind, LatencyCase};
 use oriole_driver::{Compiled, Options, Reports, SchedulingReport, compile};
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -66,7 +66,7 @@ fn counts_are_those_of_the_decoded_code() {
                 let code = instructions(&cubin, &report.name, target);
                 let hiding = |category| {
                     let (_, found) = report.latency_distances().find(|(known, _)| *known == category).expect("all categories");
-                    f64::from(found.count + found.elsewhere)
+                    f64::from(found.count + found.unread_in_block)
                 };
                 let size = cubin.section_named(&format!(".text.{}", report.name)).and_then(|section| section.bytes()).map(<[u8]>::len);
                 let expected = [
@@ -83,15 +83,15 @@ fn counts_are_those_of_the_decoded_code() {
                     assert_eq!(figure(report, name), expected, "{module} for {target}: {} {name}", report.name);
                     *totals.entry(name).or_default() += expected;
                 }
-                assert_eq!(hiding(Category::Ldg), count(&code, |opcode| opcode == Opcode::LDG), "{} LDG", report.name);
+                assert_eq!(hiding(DistanceKind::Ldg), count(&code, |opcode| opcode == Opcode::LDG), "{} LDG", report.name);
                 assert_eq!(
-                    hiding(Category::Lds),
+                    hiding(DistanceKind::Lds),
                     count(&code, |opcode| matches!(opcode, Opcode::LDS | Opcode::LDSM)),
                     "{} LDS",
                     report.name
                 );
-                *totals.entry("LDG").or_default() += hiding(Category::Ldg);
-                *totals.entry("LDS").or_default() += hiding(Category::Lds);
+                *totals.entry("LDG").or_default() += hiding(DistanceKind::Ldg);
+                *totals.entry("LDS").or_default() += hiding(DistanceKind::Lds);
             }
         }
     }

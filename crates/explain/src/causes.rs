@@ -4,7 +4,7 @@
 //! code was compiled without optimization, the difference has a cause of its own: cycles that no dependence needs, or causes that the file
 //! covers with fewer cycles.
 
-use oriole_ctrl::flow::reasons::{describe_stall, describe_wait, stall_first};
+use oriole_ctrl::flow::reasons::{describe_stall, describe_wait, stall_origin};
 use oriole_ctrl::flow::stalls::{StallCause as FlowCause, StallPart};
 use oriole_ctrl::flow::waits::Wait as FlowWait;
 
@@ -53,15 +53,15 @@ impl<'a> Causes<'a> {
 
     fn cause(&self, number: usize, part: &StallPart, cycles: u8) -> StallCause {
         let kind = match part.cause {
-            FlowCause::Own => "minimum",
+            FlowCause::MinimumStall => "minimum",
             FlowCause::Register { .. } => "register",
             FlowCause::Scoreboard { .. } => "scoreboard",
             FlowCause::Barrier { .. } => "barrier",
             FlowCause::Unit { .. } => "unit",
             FlowCause::ControlTransfer { .. } => "transfer",
         };
-        let own = part.cause == FlowCause::Own;
-        let (first, second) = (stall_first(part.cause), part.second as usize);
+        let own = part.cause == FlowCause::MinimumStall;
+        let (first, second) = (stall_origin(part.cause), part.second as usize);
         let text = if own {
             "the least stall of this instruction".to_owned()
         } else {

@@ -150,7 +150,7 @@ fn blocks(code: &Code<'_>, times: &Times, items: &oriole_sched::code::Code) -> V
             depth: code.depth(number),
             executions: code.executions(number),
             cycles: times.blocks[number].cycles,
-            waited: times.blocks[number].waited,
+            waited: times.blocks[number].idle_cycles,
             critical_path: CriticalPath { cycles, addresses },
         }
     };
@@ -187,7 +187,7 @@ fn instructions(
                 control: control.to_string(),
                 origin: origins.next().unwrap_or_default(),
                 unit: unit.name().to_owned(),
-                issue_cycle: timing.issued.get(place).copied().unwrap_or(0),
+                issue_cycle: timing.issue_cycles.get(place).copied().unwrap_or(0),
                 stall: control.stall,
                 stall_causes: causes.of_stall(number),
                 waits: causes.of_wait(number),

@@ -158,7 +158,7 @@ impl Account<'_> {
                 pass.blocks,
                 pass.cycles_before,
                 pass.cycles_after,
-                pass.proof()
+                pass.proof_phrase()
             ));
         }
         sentences

@@ -6,7 +6,7 @@
 use oriole_ir::Inst;
 use oriole_isa::Control;
 use oriole_sched::code::Code as SchedCode;
-use oriole_sched::report::timeline::{HardwareFigures, LatencyAssumption, ResultsInFlight, Timing, by_controls};
+use oriole_sched::report::timeline::{HardwareFigures, InFlightAtBoundary, LatencyAssumption, Timing, by_controls};
 use oriole_sched::resource::Costs;
 use oriole_support::Index;
 
@@ -24,14 +24,14 @@ impl Times {
         let figures = HardwareFigures { model: code.hardware.model, costs };
         let insts: Vec<Inst> = (0..code.instructions().len()).map(Inst::new).collect();
         let controls = |inst: Inst| -> Control { code.controls[inst.position()] };
-        let mut ends: Vec<Option<ResultsInFlight>> = vec![None; code.blocks().len()];
+        let mut ends: Vec<Option<InFlightAtBoundary>> = vec![None; code.blocks().len()];
         let mut blocks = vec![Timing::default(); code.blocks().len()];
         // Two rounds: the first finds what is in flight along back edges, the second uses it.
         for _ in 0..2 {
             for block in 0..code.blocks().len() {
                 let is_back = |from: usize| code.is_back_edge(from, block);
                 let is_header = code.predecessors[block].iter().any(|&from| is_back(from as usize));
-                let mut in_flight = ResultsInFlight::default();
+                let mut in_flight = InFlightAtBoundary::default();
                 for &from in code.predecessors[block].iter().filter(|&&from| !is_header || is_back(from as usize)) {
                     if let Some(end) = &ends[from as usize] {
                         in_flight.merge(end);

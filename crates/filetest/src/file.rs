@@ -98,7 +98,7 @@ pub struct TestFile {
 }
 
 /// The expectation of a pass that must not change anything.
-pub const UNCHANGED: &str = "unchanged";
+pub(crate) const UNCHANGED: &str = "unchanged";
 
 impl TestFile {
     /// Splits a file.
@@ -167,7 +167,7 @@ impl TestFile {
     }
 
     /// Returns whether the file has expectations at its end.
-    pub fn has_expectations(&self) -> bool {
+    pub(crate) fn has_expectations(&self) -> bool {
         self.has_expectations
     }
 }

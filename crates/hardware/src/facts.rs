@@ -100,11 +100,8 @@ macro_rules! machine_facts {
             uniform_predicates: u32, "Uniform predicates of a warp, without the one that is always true.";
             uniform_registers: u32, "Uniform registers of a warp, without the one that is always zero.";
             max_stall: u32, "Most cycles that an instruction's stall count holds.";
-            page_variants: List<u32>, "Codes of the variants of this architecture.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
             page_post_schedule: u32, "1 where the description's machine installs a hook for scheduling after allocation, 0 where it opts out.";
-            page_default_issue_width: u32, "Instructions per cycle that the description's scheduler models.";
-            page_issue_widths: List<(u32, u32)>, "The same in special scheduling modes, by mode.";
         }
     };
 }

@@ -4,8 +4,7 @@
 //! [`Machine`] of each. A target whose suffix the sheet does not list (such as `sm_100a`) uses the machine without the suffix.
 //!
 //! Fields whose names start with `page_` are not limits of the hardware. They are parameters of the scheduler in a published description of
-//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`. Nothing reads the variants and the issue widths: whether two
-//! instructions of a warp can issue at once is the fact `dual_issue`.
+//! ptxas: the backend for the target, and whether it schedules after register allocation.
 //!
 //! ```
 //! use oriole_hardware::machine::Machine;
@@ -90,11 +89,6 @@ impl Machine {
         MACHINES.iter().position(|machine| *machine == name).map(Machine::at)
     }
 
-    /// Returns the machine for an unknown target: the minimum of all machines.
-    pub fn universal() -> &'static Machine {
-        Machine::at(UNIVERSAL_MACHINE)
-    }
-
     /// Returns all machines of the sheet, the universal machine last.
     pub fn all() -> impl Iterator<Item = &'static Machine> {
         (0..MACHINES.len()).map(Machine::at)
@@ -134,8 +128,7 @@ impl Machine {
             "uniform_predicates",
             "uniform_registers",
         ];
-        const USED_OF_PAGE: [&str; 2] = ["page_scheduler", "page_post_schedule"];
-        !UNUSED.contains(&key) && (!key.starts_with("page_") || USED_OF_PAGE.contains(&key))
+        !UNUSED.contains(&key)
     }
 
     /// Returns all facts, in the order of the fields of [`Machine`].
@@ -167,12 +160,6 @@ impl Machine {
     pub fn warps_per_scheduler(&self) -> u32 {
         self.resident_warps / self.schedulers
     }
-
-    /// Returns the number of instructions per cycle that the scheduler of the ptxas description models in a scheduling mode.
-    pub fn page_issue_width(&self, mode: u32) -> u32 {
-        let special = self.page_issue_widths.iter().find(|width| width.0 == mode);
-        special.map_or(self.page_default_issue_width, |width| width.1)
-    }
 }
 
 /// Returns the name and description of each source.
@@ -192,7 +179,7 @@ mod tests {
         }
         assert_eq!(Machine::named("sm_90a").map(|machine| machine.name), Some("sm_90a"));
         assert_eq!(Machine::named("sm_91"), None);
-        assert_eq!(Machine::universal().name, "universal");
+        assert_eq!(Machine::at(UNIVERSAL_MACHINE).name, "universal");
     }
 
     #[test]
@@ -245,7 +232,7 @@ mod tests {
 
     #[test]
     fn universal_machine_is_within_all_limits() {
-        let least = Machine::universal();
+        let least = Machine::at(UNIVERSAL_MACHINE);
         for machine in Machine::all() {
             let pairs = [
                 (least.resident_warps, machine.resident_warps),
@@ -260,13 +247,5 @@ mod tests {
             ];
             assert!(pairs.iter().all(|(low, high)| low <= high), "{}", machine.name);
         }
-    }
-
-    #[test]
-    fn facts_of_the_ptxas_description() {
-        let sm_90 = Machine::named("sm_90").unwrap();
-        assert_eq!(*Machine::named("sm_90a").unwrap().page_variants, [4]);
-        let widths: Vec<u32> = (0..=12).map(|mode| sm_90.page_issue_width(mode)).collect();
-        assert_eq!(widths, [2, 1, 2, 4, 5, 6, 7, 8, 1, 1, 9, 10, 2]);
     }
 }

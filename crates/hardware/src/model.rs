@@ -120,7 +120,7 @@ impl Model {
     }
 
     /// Sets how a class uses scoreboards, overriding the grids.
-    pub fn set_waits(&mut self, class: Class, waits: Waits) {
+    pub(crate) fn set_waits(&mut self, class: Class, waits: Waits) {
         self.summary.waits.to_mut()[class.index()] = waits;
     }
 

@@ -114,7 +114,7 @@ pub struct TimeRow {
 
 impl ClassTable {
     /// Returns the index of the class with a name.
-    pub fn class_index(&self, name: &str) -> Option<usize> {
+    pub(crate) fn class_index(&self, name: &str) -> Option<usize> {
         self.classes.iter().position(|class| class.name == name)
     }
 
@@ -124,7 +124,7 @@ impl ClassTable {
     }
 
     /// Returns all ports of a file by which some class writes, or reads, in ascending order.
-    pub fn ports_in_use(&self, file: usize, written: bool) -> Vec<u8> {
+    pub(crate) fn ports_in_use(&self, file: usize, written: bool) -> Vec<u8> {
         let of_class = |class: &ClassRow| if written { class.writes[file].to_vec() } else { class.reads[file].concat() };
         let mut ports: Vec<u8> = self.classes.iter().flat_map(of_class).collect();
         ports.extend(if written { None } else { self.port(file, GUARD) });
@@ -148,7 +148,7 @@ impl Grid {
     }
 
     /// Returns grids without figures over the ports of these classes, by kind and file.
-    pub fn all_empty(classes: &ClassTable) -> [[Grid; 4]; 3] {
+    pub(crate) fn all_empty(classes: &ClassTable) -> [[Grid; 4]; 3] {
         std::array::from_fn(|_| std::array::from_fn(|file| Grid::empty(classes.ports[file].len())))
     }
 
@@ -200,7 +200,7 @@ impl LatencyTable {
 
 /// Parses a figure: `4m`, `3+2n` (two more cycles if the first instruction has a guard), `sbn` (a scoreboard), or `2sbn` (a scoreboard and
 /// at least two cycles). The last letter is the source.
-pub fn parse_cell(text: &str) -> Result<Cell, String> {
+pub(crate) fn parse_cell(text: &str) -> Result<Cell, String> {
     let (figure, source) = split_source(text)?;
     let number = |text: &str| text.parse::<u8>().map_err(|_| format!("`{text}` is not a number of cycles"));
     if let Some(cycles) = figure.strip_suffix("sb") {

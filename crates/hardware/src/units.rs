@@ -67,7 +67,7 @@ impl Unit {
     }
 
     /// Returns the name in the class table.
-    pub fn table_name(self) -> &'static str {
+    pub(crate) fn table_name(self) -> &'static str {
         UNIT_NAMES[self.index()]
     }
 
@@ -139,7 +139,7 @@ impl Rates {
     }
 
     /// Returns the rates of a machine.
-    pub fn of_machine(machine: &Machine) -> &'static Rates {
+    pub(crate) fn of_machine(machine: &Machine) -> &'static Rates {
         Rates::at(MACHINES.iter().position(|name| *name == machine.name).unwrap_or(UNIVERSAL_MACHINE))
     }
 
@@ -196,11 +196,6 @@ impl Rates {
     pub fn cycles(&self, machine: &Machine, unit: Unit) -> Option<u32> {
         let lanes = self.lanes(unit).filter(|lanes| *lanes > 0)?;
         Some((machine.threads_per_warp * machine.schedulers).div_ceil(lanes).max(1))
-    }
-
-    /// Returns the number of warp instructions per cycle that a unit of one sub-partition accepts. `None` if it is unknown.
-    pub fn per_scheduler(&self, machine: &Machine, unit: Unit) -> Option<f64> {
-        Some(f64::from(self.lanes(unit)?) / f64::from(machine.threads_per_warp * machine.schedulers))
     }
 }
 
@@ -343,10 +338,7 @@ mod tests {
 
     #[test]
     fn rates_convert_to_scheduler_cycles() {
-        let hopper = Machine::named("sm_90").unwrap();
         let cycles = |name, unit| rates(name).cycles(Machine::named(name).unwrap(), unit);
-        assert_eq!(rates("sm_90").per_scheduler(hopper, Unit::Fma), Some(1.0));
-        assert_eq!(rates("sm_90").per_scheduler(hopper, Unit::Special), Some(0.125));
         assert_eq!(cycles("sm_90", Unit::Double), Some(2));
         assert_eq!(cycles("sm_86", Unit::Double), Some(64));
         assert_eq!(cycles("sm_80", Unit::Fma), Some(2));

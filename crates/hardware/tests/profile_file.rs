@@ -58,7 +58,6 @@ fn record_types_are_complete_and_in_order() {
         RecordType::Class,
         RecordType::CategoryFooter,
         RecordType::Machine,
-        RecordType::Variant,
         RecordType::Weight,
         RecordType::Dimension,
     ]

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! The columns are: mnemonic; the leading operands up to the last one that is written; effect other than writing registers; memory space;
-//! functional unit; latency class; pairs of sources that may be swapped, then after `; one sign` pairs of sources of which at most one may
-//! have a sign (`-` or `~`). It is an error if a mnemonic has no line or a line no mnemonic.
+//! functional unit; latency class; pairs of sources that may be swapped, then rules, each after a `;`. The rule `one sign` lists pairs of
+//! sources of which at most one may have a sign (`-` or `~`); the other rules are the flags of `FLAGS`, without arguments. It is an error
+//! if a mnemonic has no line or a line no mnemonic.
 //!
 //! A leading operand is named by its register file, or by several files (`R/B`) if forms differ. An operand in parentheses is read, not
 //! written. A leading operand that a form or a text does not have is skipped. All operands that are not written are sources. Pairs are
@@ -35,6 +36,8 @@ pub struct Properties {
     fixed_latency: u32,
     commute: Vec<(u8, u8)>,
     one_sign: Vec<(u8, u8)>,
+    /// The fields of the Rust struct for the flags that the line has.
+    flags: Vec<&'static str>,
 }
 
 /// One of the first operands of an instruction's text.
@@ -86,6 +89,10 @@ const PIPES: &[(&str, &str)] = &[
     ("none", "None"),
 ];
 
+/// Flags of the last column, and the fields of the Rust struct `Properties` that they set. A line without a flag has `false` there.
+const FLAGS: &[(&str, &str)] =
+    &[("waits", "waits_for_threads"), ("keeps threads", "keeps_active_threads"), ("blocks accesses", "blocks_later_accesses")];
+
 /// Parses the file.
 pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error> {
     let mut all: Vec<Properties> = Vec::new();
@@ -110,10 +117,14 @@ fn read(line: &str, place: &str) -> Result<Properties, String> {
     let [mnemonic, leading, effect, memory, pipe, latency, commute] = columns.as_slice() else {
         return Err(format!("seven columns expected, {} found", columns.len()));
     };
-    let (commute, one_sign) = match commute.split_once(';') {
-        Some((commute, rule)) => (commute, rule.trim().strip_prefix("one sign").ok_or("`one sign` expected after `;`")?),
-        None => (*commute, ""),
-    };
+    let (commute, rules) = commute.split_once(';').unwrap_or((commute, ""));
+    let (mut one_sign, mut flags) = ("", Vec::new());
+    for rule in rules.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
+        match rule.strip_prefix("one sign") {
+            Some(pairs) => one_sign = pairs,
+            None => flags.push(lookup(FLAGS, rule)?),
+        }
+    }
     Ok(Properties {
         mnemonic: mnemonic.to_string(),
         place: place.to_string(),
@@ -124,6 +135,7 @@ fn read(line: &str, place: &str) -> Result<Properties, String> {
         fixed_latency: fixed_latency(latency)?,
         commute: pairs(commute)?,
         one_sign: pairs(one_sign)?,
+        flags,
     })
 }
 
@@ -164,15 +176,17 @@ impl Properties {
     pub(crate) fn code(&self) -> String {
         let leading: Vec<String> = self.leading.iter().map(Leading::code).collect();
         let pairs = |pairs: &[(u8, u8)]| pairs.iter().map(|pair| format!("{pair:?}")).collect::<Vec<_>>().join(",");
+        let flags: Vec<String> = FLAGS.iter().map(|&(_, field)| format!("{field}:{}", self.flags.contains(&field))).collect();
         format!(
-            "Properties{{leading:&[{}],effect:Effect::{},memory:Memory::{},pipe:Pipe::{},fixed_latency:{:#x},commute:&[{}],one_sign:&[{}]}}",
+            "Properties{{leading:&[{}],effect:Effect::{},memory:Memory::{},pipe:Pipe::{},fixed_latency:{:#x},commute:&[{}],one_sign:&[{}],{}}}",
             leading.join(","),
             self.effect,
             self.memory,
             self.pipe,
             self.fixed_latency,
             pairs(&self.commute),
-            pairs(&self.one_sign)
+            pairs(&self.one_sign),
+            flags.join(",")
         )
     }
 }

@@ -470,6 +470,14 @@ pub struct Properties {
     pub commute: &'static [(u8, u8)],
     /// Pairs of sources of which at most one may have a sign, as indices among the sources.
     pub one_sign: &'static [(u8, u8)],
+    /// Whether a thread may wait for other threads of its warp or thread block at the instruction.
+    pub waits_for_threads: bool,
+    /// For an instruction with the effect of a barrier or another effect: whether it only synchronizes threads of the thread block or waits
+    /// for asynchronous copies, and does not change which threads of the warp are active.
+    pub keeps_active_threads: bool,
+    /// Whether later memory accesses wait until this fence or barrier is complete. Asynchronous instructions, such as `LDGDEPBAR` and bulk
+    /// copies, only have to be issued before them.
+    pub blocks_later_accesses: bool,
 }
 
 impl Properties {

@@ -38,14 +38,16 @@ use smallvec::SmallVec;
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::known::Known;
-use crate::rewrite::{Prelude, piece};
+use crate::known::OperandFacts;
+use crate::rewrite::{Prelude, single_register};
+use emit::{
+    add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, emit_word, guard_predicate, new_operand,
+};
+
+mod emit;
 
 /// Lane number of the last thread of a warp.
 const LAST_LANE: i64 = 31;
-
-/// Clamp and segment operand of a `SHFL` that may read from any thread of the warp.
-const WHOLE_WARP: i64 = 0x1f;
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -71,7 +73,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             stats.aggregated += pass.aggregate_block(function, block);
         }
     }
-    pass.insert_reads(function);
+    pass.insert_special_register_reads(function);
     // The computation of the original operands may be dead now.
     if stats.aggregated > 0 {
         dead::run(function, target);
@@ -98,11 +100,11 @@ struct Atomic {
     /// Whether a minimum or maximum compares signed numbers.
     is_signed: bool,
     /// The result that receives the old value of the memory; `None` if nothing reads it.
-    old: Option<Part>,
+    old_value: Option<Part>,
     /// The operand that is combined with the value in memory.
     value: Operand,
     /// Position of `value` in the operand list.
-    value_at: usize,
+    value_position: usize,
     /// Whether the operation has 64 bits instead of 32.
     is_wide: bool,
 }
@@ -145,7 +147,7 @@ impl Atomic {
         let is_plain = value.signs.is_empty() && value.suffixes().next().is_none();
         let is_general =
             value.part().is_some_and(|part| function.values[part.value].file == RegFile::General && part.count == 1 + u8::from(is_wide));
-        Some(Atomic { kind: kind?, is_signed, old, value, value_at, is_wide }).filter(|_| is_plain && is_general)
+        Some(Atomic { kind: kind?, is_signed, old_value: old, value, value_position: value_at, is_wide }).filter(|_| is_plain && is_general)
     }
 
     /// Returns the identity element of the operation: the operand that does not change the value in memory.
@@ -166,9 +168,9 @@ enum Combination {
     Once,
     /// All operands are equal and are added: the operand is multiplied by the number of threads.
     Product,
-    /// By one instruction across the warp: `REDUX` or `CREDUX`.
+    /// By one instruction across the warp, `REDUX` or `CREDUX`.
     Reduction(Opcode),
-    /// By prefix sums with shuffles.
+    /// The operands are combined by prefix sums, computed with shuffles.
     Prefix,
 }
 
@@ -205,15 +207,15 @@ struct Prefixes {
     performs_atomic: Operand,
     /// The operand of the remaining atomic operation: in the last thread of a full warp the sum of all threads, otherwise the thread's own
     /// operand.
-    operand: Operand,
+    combined_operand: Operand,
 }
 
 /// Values that operations of a block can share, as long as the set of active threads does not change.
 #[derive(Default)]
 struct SharedValues {
-    /// By guard: the participating threads.
+    /// For each guard, the participating threads.
     participants: FxHashMap<Option<Guard>, ParticipatingThreads>,
-    /// By guard and summand: the prefix sums of the summand.
+    /// For each guard and summand, the prefix sums of the summand.
     prefixes: FxHashMap<(Option<Guard>, OperandKind), Prefixes>,
 }
 
@@ -225,9 +227,9 @@ struct Aggregate {
     flow: ControlFlow,
     /// Which values are the same in all threads of a warp.
     uniformity: Uniformity,
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: Definitions,
-    /// By value: the instructions that read it.
+    /// For each value, the instructions that read it.
     def_use: DefUse,
     /// The lane number of the thread; `None` until it is needed.
     lane: Option<Operand>,
@@ -255,7 +257,7 @@ impl Aggregate {
             };
             count += 1;
             if combination == Combination::Prefix {
-                self.add_prefixes(function, inst, &atomic, &mut shared, &mut new_insts);
+                self.aggregate_by_prefix_sums(function, inst, &atomic, &mut shared, &mut new_insts);
             } else {
                 self.combine(function, inst, &atomic, combination, &mut shared, &mut new_insts);
             }
@@ -264,11 +266,11 @@ impl Aggregate {
         count
     }
 
-    /// Matches an atomic operation that can be combined. `Atomic::old` is `None` if nothing reads the old value.
+    /// Matches an atomic operation that can be combined. [`Atomic::old_value`] is `None` if nothing reads the old value.
     fn match_atomic(&self, function: &Function, inst: Inst) -> Option<Atomic> {
         let atomic = Atomic::match_inst(function, inst)?;
-        let old = atomic.old.filter(|part| !self.def_use.uses(part.value).is_empty());
-        Some(Atomic { old, ..atomic })
+        let old = atomic.old_value.filter(|part| !self.def_use.uses(part.value).is_empty());
+        Some(Atomic { old_value: old, ..atomic })
     }
 
     /// Returns whether the branch to a block tests values that differ between threads for equality, so that probably one thread executes
@@ -316,9 +318,9 @@ impl Aggregate {
         if !address.all(is_uniform) || !is_guarded_well {
             return None;
         }
-        let is_read = atomic.old.is_some();
+        let is_read = atomic.old_value.is_some();
         let is_same = is_uniform(&atomic.value);
-        let is_plain = atomic.old.is_none_or(|part| function.whole(part.value) == part);
+        let is_plain = atomic.old_value.is_none_or(|part| function.whole(part.value) == part);
         match atomic.kind {
             _ if !is_plain => None,
             AtomicKind::Add if is_same => Some(Combination::Product),
@@ -357,18 +359,19 @@ impl Aggregate {
             Combination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
             Combination::Once | Combination::Prefix => atomic.value,
         };
-        let rank = atomic.old.map(|_| *participants.rank.get_or_insert_with(|| self.emit_rank(function, &mut prelude, participants.mask)));
+        let rank =
+            atomic.old_value.map(|_| *participants.rank.get_or_insert_with(|| self.emit_rank(function, &mut prelude, participants.mask)));
         shared.participants.insert(guard, participants);
         new_insts.extend(prelude.insts.iter().copied());
         let old = set_guard_and_operand(function, inst, atomic, participants.is_leader, combined);
         new_insts.push(inst);
-        let (Some(result), Some((old, tied)), Some(rank)) = (atomic.old, old, rank) else { return };
+        let (Some(result), Some((old, tied)), Some(rank)) = (atomic.old_value, old, rank) else { return };
         let mut after = Prelude::before(function, inst);
         let leader = participants.leader;
         // Threads 1, 4 and 6 add 5 each to 100. Thread 6 leads: it adds 15 and gets the old value 100. The ranks are 0, 1 and 2, so the
         // threads get 100, 105 and 110, as if they had added one after the other.
         let words: SmallVec<[Operand; 2]> =
-            (0..result.count).map(|at| emit_shuffle(&mut after, function, piece(old, at), leader)).collect();
+            (0..result.count).map(|at| emit_shuffle(&mut after, function, single_register(old, at), leader)).collect();
         let base = after.pack(function, RegFile::General, &words);
         let sum = self.emit_multiply_add(function, &mut after, atomic, rank, Some(base));
         define_result(function, &mut after, result, sum, guard, tied);
@@ -406,7 +409,7 @@ impl Aggregate {
     ) -> Operand {
         let known = |function: &Function, operand: Operand| {
             let origin = operand.part().map_or(operand, |part| self.definitions.origin(function, part).into());
-            Known::new(function, &self.definitions).word(&origin)
+            OperandFacts::new(function, &self.definitions).word(&origin)
         };
         let Some(part) = atomic.value.part() else { return atomic.value };
         let start = base.unwrap_or(Operand::RZ);
@@ -418,11 +421,11 @@ impl Aggregate {
             };
         }
         // The count has 32 bits, so two partial products are enough: low * count in 64 bits, and high * count added to its upper half.
-        let [low, high] = [0, 1].map(|at| Operand::from(piece(part, at)));
+        let [low, high] = [0, 1].map(|at| Operand::from(single_register(part, at)));
         let wide = prelude.define(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
         let Some(wide_part) = wide.part().filter(|_| known(function, high) != Some(0)) else { return wide };
-        let upper = emit_word(prelude, function, Opcode::IMAD, &[], &[high, count, piece(wide_part, 1).into()]);
-        prelude.pack(function, RegFile::General, &[piece(wide_part, 0).into(), upper])
+        let upper = emit_word(prelude, function, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
+        prelude.pack(function, RegFile::General, &[single_register(wide_part, 0).into(), upper])
     }
 
     /// Emits a `REDUX` or `CREDUX` that combines the operands of all participating threads. Returns the result.
@@ -445,7 +448,7 @@ impl Aggregate {
         let modifiers: SmallVec<[Symbol; 2]> = name.into_iter().chain(atomic.is_signed.then_some(Symbol::S32)).collect();
         // `REDUX` combines all active threads, also those in which the guard does not hold: they contribute the identity.
         let value = match guard {
-            Some(guard) => emit_select(prelude, function, atomic.value, atomic.identity().into(), condition(guard)),
+            Some(guard) => emit_select(prelude, function, atomic.value, atomic.identity().into(), guard_predicate(guard)),
             None => atomic.value,
         };
         let uniform = prelude.define(function, Class::UR, opcode, &modifiers, &[value]);
@@ -454,7 +457,14 @@ impl Aggregate {
 
     /// Rewrites an addition with prefix sums: the last thread performs it for the warp if all 32 threads participate; otherwise each thread
     /// performs its own.
-    fn add_prefixes(&mut self, function: &mut Function, inst: Inst, atomic: &Atomic, shared: &mut SharedValues, new_insts: &mut Vec<Inst>) {
+    fn aggregate_by_prefix_sums(
+        &mut self,
+        function: &mut Function,
+        inst: Inst,
+        atomic: &Atomic,
+        shared: &mut SharedValues,
+        new_insts: &mut Vec<Inst>,
+    ) {
         let guard = function.insts[inst].guard;
         let key = (guard, atomic.value.kind);
         let prefixes = match shared.prefixes.get(&key) {
@@ -467,14 +477,14 @@ impl Aggregate {
                 new
             }
         };
-        let Prefixes { prefix_sum, is_full, performs_atomic, operand } = prefixes;
+        let Prefixes { prefix_sum, is_full, performs_atomic, combined_operand: operand } = prefixes;
         let old = set_guard_and_operand(function, inst, atomic, performs_atomic, operand);
         new_insts.push(inst);
-        let (Some(result), Some((old, tied))) = (atomic.old, old) else { return };
+        let (Some(result), Some((old, tied))) = (atomic.old_value, old) else { return };
         let mut after = Prelude::before(function, inst);
         // A thread's old value is that of the last thread plus the operands of the threads with lower lane numbers: its prefix sum minus
         // its own operand. If not all threads participate, each has performed its own operation and has its own old value.
-        let last = emit_shuffle(&mut after, function, piece(old, 0), LAST_LANE.into());
+        let last = emit_shuffle(&mut after, function, single_register(old, 0), LAST_LANE.into());
         let before = emit_sum(&mut after, function, [prefix_sum, atomic.value.negated(), last]);
         let chosen = emit_select(&mut after, function, before, old.into(), is_full);
         define_result(function, &mut after, result, chosen, guard, tied);
@@ -496,11 +506,11 @@ impl Aggregate {
         let mut performs_atomic = emit_compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
         if let Some(guard) = guard {
             // The truth table of `a & b & c`.
-            let sources = [performs_atomic, condition(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
+            let sources = [performs_atomic, guard_predicate(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
             performs_atomic = emit_predicate(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
         }
         let operand = emit_select(prelude, function, prefix_sum, value, is_full);
-        Prefixes { prefix_sum, is_full, performs_atomic, operand }
+        Prefixes { prefix_sum, is_full, performs_atomic, combined_operand: operand }
     }
 
     /// Returns the lane number of the thread.
@@ -509,7 +519,7 @@ impl Aggregate {
     }
 
     /// Inserts the reads of the lane number and of the lane mask at the start of the function, where they are executed once.
-    fn insert_reads(&self, function: &mut Function) {
+    fn insert_special_register_reads(&self, function: &mut Function) {
         let entry = function.entry();
         let is_start = |inst: &Inst| function.insts[*inst].op == Op::Pseudo(Pseudo::Entry);
         let mut at = function.blocks[entry].insts.iter().take_while(|inst| is_start(inst)).count();
@@ -520,12 +530,6 @@ impl Aggregate {
             at += 1;
         }
     }
-}
-
-/// Creates a value; returns it as an operand.
-fn new_operand(function: &mut Function, class: Class) -> Operand {
-    let value = function.new_value(class);
-    function.whole(value).into()
 }
 
 /// Replaces the guard and the operand of an atomic operation. Returns the new result, which receives the old value of the memory in the
@@ -539,9 +543,9 @@ fn set_guard_and_operand(
 ) -> Option<(Part, Option<Operand>)> {
     let tied = function.operands(inst).iter().find(|operand| matches!(operand.role, Role::Tied(_))).copied();
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
-    operands[atomic.value_at] = operand;
+    operands[atomic.value_position] = operand;
     operands.retain(|operand| !matches!(operand.role, Role::Tied(_)));
-    let old = atomic.old.map(|part| function.new_value(Class::new(RegFile::General, part.count)));
+    let old = atomic.old_value.map(|part| function.new_value(Class::new(RegFile::General, part.count)));
     let count = function.insts[inst].result_count();
     if let Some(old) = old {
         let whole = function.whole(old);
@@ -563,81 +567,12 @@ fn define_result(function: &mut Function, after: &mut Prelude, result: Part, val
     };
     let (Some(new), Some(old)) = (value.part(), tied.part()) else {
         let kept = tied.with_role(Role::Plain);
-        after.push(function, Op::Machine(Opcode::SEL), &[], &[result.into(), value, kept, condition(guard)], 1);
+        after.push(function, Op::Machine(Opcode::SEL), &[], &[result.into(), value, kept, guard_predicate(guard)], 1);
         return;
     };
-    let words: SmallVec<[Operand; 2]> =
-        (0..result.count).map(|at| emit_select(after, function, piece(new, at).into(), piece(old, at).into(), condition(guard))).collect();
+    let words: SmallVec<[Operand; 2]> = (0..result.count)
+        .map(|at| emit_select(after, function, single_register(new, at).into(), single_register(old, at).into(), guard_predicate(guard)))
+        .collect();
     let chosen = after.pack(function, RegFile::General, &words);
     after.push(function, Op::Pseudo(Pseudo::Copy), &[], &[result.into(), chosen], 1);
-}
-
-/// Returns the predicate of a guard as an operand, with its negation.
-fn condition(guard: Guard) -> Operand {
-    let operand = Operand::new(guard.kind);
-    if guard.negated { operand.inverted_predicate() } else { operand }
-}
-
-/// Appends an instruction with a new 32-bit result to `prelude`; returns the result.
-fn emit_word(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
-    prelude.define(function, Class::R, opcode, modifiers, sources)
-}
-
-/// Appends to `prelude` an instruction with a new predicate as its first result, and `PT` (unused) as the second; returns the predicate.
-fn emit_predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
-    let result = new_operand(function, Class::P);
-    let operands: SmallVec<[Operand; 8]> = [result, Operand::PT].into_iter().chain(sources.iter().copied()).collect();
-    prelude.push(function, Op::Machine(opcode), modifiers, &operands, 2);
-    result
-}
-
-/// Appends to `prelude` a test whether `a` equals `b`, combined with the predicate `other` by the operation `with`; returns the predicate.
-fn emit_compare(prelude: &mut Prelude, function: &mut Function, with: Symbol, a: Operand, b: Operand, other: Operand) -> Operand {
-    emit_predicate(prelude, function, Opcode::ISETP, &[Symbol::EQ, Symbol::U32, with], &[a, b, other])
-}
-
-/// Appends a `VOTE` and returns its result: the mask of the active threads in which the guard holds.
-fn emit_ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Guard>) -> Operand {
-    let result = new_operand(function, Class::R);
-    let vote = guard.map_or(Operand::PT, condition);
-    prelude.push(function, Op::Machine(Opcode::VOTE), &[Symbol::ANY], &[result, Operand::PT, vote], 2);
-    result
-}
-
-/// Appends a `SEL`, whose result is `a` where the condition holds and `b` elsewhere; returns the result.
-fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
-    emit_word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
-}
-
-/// Appends an `IADD3` of three words to `prelude`; returns the sum.
-fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
-    let result = new_operand(function, Class::R);
-    let operands = [result, Operand::PT, Operand::PT, terms[0], terms[1], terms[2]];
-    prelude.push(function, Op::Machine(Opcode::IADD3), &[], &operands, 3);
-    result
-}
-
-/// Appends a `SHFL` that reads a word from the thread with lane number `lane`; returns the word.
-fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
-    let result = new_operand(function, Class::R);
-    let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
-    prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::IDX], &operands, 2);
-    result
-}
-
-/// Appends the addition of the value of the thread whose lane number is lower by `distance`, and returns the sum; a thread without such a
-/// neighbour keeps its value.
-fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
-    let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
-    prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
-    // The predicate result of `SHFL.UP` says whether there is such a thread. If there is none, the sum must not change: the addition is
-    // guarded, and its result is tied to the old sum.
-    let prefix_sum = emit_sum(prelude, function, [value, below, Operand::RZ]);
-    if let Some(&inst) = prelude.insts.last() {
-        let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
-        operands.push(value.with_role(Role::Tied(0)));
-        function.set_operands(inst, &operands, 3);
-        function.insts[inst].guard = Some(Guard { kind: exists.kind, negated: false });
-    }
-    prefix_sum
 }

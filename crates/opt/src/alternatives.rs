@@ -4,7 +4,7 @@
 
 use oriole_ir::{Function, Inst};
 
-/// A form that an instruction could have had.
+/// A form of an instruction that a pass considered and rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
     /// Name of the pass in the pass table.

@@ -47,9 +47,9 @@ pub fn run_with_alternatives(
             moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &opcodes, alternatives);
         }
     }
-    if has_fast_doubles(hardware) {
+    if has_fast_fp64(hardware) {
         for at in 0..function.layout.len() {
-            moved += balance_halves(function, function.layout[at], encodability);
+            moved += balance_packed_fp16(function, function.layout[at], encodability);
         }
     }
     moved
@@ -68,13 +68,13 @@ pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability:
 }
 
 /// Returns whether the FP64 unit has at least half as many lanes as the FP32 unit.
-fn has_fast_doubles(hardware: &Hardware<'_>) -> bool {
+fn has_fast_fp64(hardware: &Hardware<'_>) -> bool {
     let rates = &hardware.rates;
     matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
 }
 
 /// Moves packed FP16 multiply-adds of one block to the FP64 unit. Returns the number of instructions moved.
-fn balance_halves(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
+fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
@@ -97,7 +97,7 @@ fn balance_halves(function: &mut Function, block: Block, encodability: &mut Enco
     let wanted = (usize::saturating_sub(here, there) / 2).min(movable.len());
     let count = movable.len();
     for (number, (inst, draft)) in movable.into_iter().enumerate() {
-        if is_chosen(number, wanted, count) {
+        if is_evenly_chosen(number, wanted, count) {
             draft.store(function, inst);
         }
     }
@@ -105,13 +105,13 @@ fn balance_halves(function: &mut Function, block: Block, encodability: &mut Enco
 }
 
 /// Returns whether index `number` is chosen when `wanted` of the indices below `count` are chosen, evenly spread.
-fn is_chosen(number: usize, wanted: usize, count: usize) -> bool {
+fn is_evenly_chosen(number: usize, wanted: usize, count: usize) -> bool {
     (number + 1) * wanted / count > number * wanted / count
 }
 
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
-    /// By latency class: cycles of the integer unit and cycles of the multiply unit, per instruction.
+    /// For each latency class, the number of cycles of the integer unit and cycles of the multiply unit, per instruction.
     by_class: Vec<(i64, i64)>,
 }
 
@@ -170,7 +170,7 @@ fn balance_block(
     let count = movable.len();
     let moved = wanted as i64;
     for (number, (inst, draft)) in movable.into_iter().enumerate() {
-        if is_chosen(number, wanted, count) {
+        if is_evenly_chosen(number, wanted, count) {
             alternatives.reject("balance", inst, || {
                 let reason = format!("the integer unit was busy for {integer} cycles of the block, the multiply unit for {product}");
                 (mnemonic(function, inst), reason)
@@ -188,7 +188,7 @@ fn balance_block(
 }
 
 /// An equivalent instruction on the other unit: opcode, modifiers, sources.
-type Alternative = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
+type OtherUnitForm = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
 fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
@@ -196,7 +196,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
         return None;
     }
     let sources: SmallVec<[Operand; 6]> = function.sources(inst).iter().copied().filter(|source| source.role == Role::Plain).collect();
-    let alternatives: SmallVec<[Alternative; 4]> = match (opcode, function.insts[inst].modifiers.as_slice()) {
+    let alternatives: SmallVec<[OtherUnitForm; 4]> = match (opcode, function.insts[inst].modifiers.as_slice()) {
         (Opcode::IADD3, []) => {
             let summands: SmallVec<[Operand; 3]> = sources.into_iter().filter(|source| !is_zero(source) && !is_true(source)).collect();
             let [a, b] = *summands.as_slice() else { return None };

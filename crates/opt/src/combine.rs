@@ -152,13 +152,13 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
 
 /// State of the pass for one function.
 struct Combiner {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
-    /// By instruction: its block; `None` for instructions outside of all blocks.
+    /// For each instruction, its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
-    /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
+    /// For each value, the number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,
     /// The rejected combinations.
     alternatives: RefCell<Alternatives>,
@@ -196,7 +196,7 @@ impl Combiner {
         }
         for part in function.used(inst) {
             for number in 0..part.count {
-                let origin = self.definitions.origin(function, crate::rewrite::piece(part, number));
+                let origin = self.definitions.origin(function, crate::rewrite::single_register(part, number));
                 let reads = &mut self.reads[origin.value.position()];
                 *reads = reads.saturating_add_signed(change);
             }
@@ -210,7 +210,7 @@ impl Combiner {
     }
 
     /// Returns the instruction that computes a source, if it has this opcode and these modifiers, no guard and no other result.
-    fn computation(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
+    fn defining_inst(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;
         let data = &function.insts[inst];
@@ -219,9 +219,9 @@ impl Combiner {
         (data.is_machine(opcode) && data.modifiers.as_slice() == modifiers && is_first && is_only).then_some(inst)
     }
 
-    /// As [`Combiner::computation`], but only if `reader` is in the same block and is the only reader of the source.
-    fn absorbable(&self, function: &Function, reader: Inst, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
-        let inst = self.computation(function, source, opcode, modifiers)?;
+    /// As [`Combiner::defining_inst`], but only if `reader` is in the same block and is the only reader of the source.
+    fn absorbable_inst(&self, function: &Function, reader: Inst, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
+        let inst = self.defining_inst(function, source, opcode, modifiers)?;
         let value = function.results(inst)[0].value()?;
         let is_near = self.inst_blocks[inst.position()] == self.inst_blocks[reader.position()];
         if !is_near || self.reads[value.position()] != 1 {
@@ -239,7 +239,7 @@ impl Combiner {
     }
 
     /// Returns the operand with copies looked through.
-    fn original(&self, function: &Function, source: &Operand) -> Operand {
+    fn without_copies(&self, function: &Function, source: &Operand) -> Operand {
         self.register(function, source).map_or(*source, |part| Operand { kind: OperandKind::Value(part), ..*source })
     }
 

@@ -27,7 +27,7 @@ use crate::alternatives::Alternatives;
 use crate::dead::Live;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, piece};
+use crate::rewrite::{Draft, single_register};
 
 /// Whether the pass has to check that the target can encode the instructions that it creates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +100,7 @@ struct ProductRead {
     /// The multiplication whose result the sum reads.
     product: Inst,
     /// Index of the sum's source that is the product: 0 or 1.
-    at: usize,
+    source_index: usize,
     /// Whether the product is subtracted.
     is_negative: bool,
 }
@@ -116,7 +116,7 @@ struct Readers {
 
 /// The products and sums of a function, collected before any change.
 struct Contractor {
-    /// By multiplication: the instructions that read its result.
+    /// For each multiplication, the instructions that read its result.
     readers: FxHashMap<Inst, Readers>,
     /// The sums in program order, each with the products that it may absorb.
     sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,
@@ -131,7 +131,7 @@ impl Contractor {
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 if live.contains(inst) && !finder.is_transparent(function, inst) {
-                    contractor.visit(function, &finder, inst);
+                    contractor.record_reads(function, &finder, inst);
                 }
             }
         }
@@ -139,14 +139,14 @@ impl Contractor {
     }
 
     /// Records the products that an instruction reads.
-    fn visit(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
+    fn record_reads(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
         let reads = finder.contractible_reads(function, inst);
         for read in &reads {
             self.readers.entry(read.product).or_default().sums.push((inst, *read));
         }
         let first = function.insts[inst].result_count();
         for (at, operand) in function.operands(inst).iter().enumerate().skip(first) {
-            if reads.iter().any(|read| read.at + first == at) {
+            if reads.iter().any(|read| read.source_index + first == at) {
                 continue;
             }
             for product in operand.part().into_iter().flat_map(|part| finder.products_in(function, part)) {
@@ -203,9 +203,9 @@ impl Contractor {
 
 /// The definition of each value and the block of each instruction.
 struct ProductFinder {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: Definitions,
-    /// By instruction: its block; `None` for instructions outside of all blocks.
+    /// For each instruction, its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
 }
 
@@ -236,8 +236,8 @@ impl ProductFinder {
             return reads;
         }
         for (at, operand) in function.sources(sum).iter().enumerate().take(2) {
-            if let Some((product, is_negative)) = self.product(function, sum, operand) {
-                reads.push(ProductRead { product, at, is_negative });
+            if let Some((product, is_negative)) = self.product_read_by(function, sum, operand) {
+                reads.push(ProductRead { product, source_index: at, is_negative });
             }
         }
         if matches!(reads.as_slice(), [first, second] if first.product == second.product) {
@@ -247,7 +247,7 @@ impl ProductFinder {
     }
 
     /// Returns the product that an operand of a sum reads, and whether the operand is the negated product; `None` if it reads no product.
-    fn product(&self, function: &Function, sum: Inst, operand: &Operand) -> Option<(Inst, bool)> {
+    fn product_read_by(&self, function: &Function, sum: Inst, operand: &Operand) -> Option<(Inst, bool)> {
         if operand.role != Role::Plain || operand.signs.has(Signs::ABSOLUTE) {
             return None;
         }
@@ -256,7 +256,8 @@ impl ProductFinder {
         let mut part = operand.part()?;
         for _ in 0..=MAX_NEGATIONS {
             part = self.definitions.origin_of_group(function, part);
-            if let Some(product) = self.definitions.definition_of(part.value).filter(|&inst| self.fits(function, sum, operand, inst)) {
+            if let Some(product) = self.definitions.definition_of(part.value).filter(|&inst| self.can_absorb(function, sum, operand, inst))
+            {
                 let is_whole = part == function.whole(part.value);
                 return is_whole.then_some((product, is_negative));
             }
@@ -266,8 +267,8 @@ impl ProductFinder {
         None
     }
 
-    /// Returns whether `product` is a multiplication that `sum` may absorb in place of its source `operand`.
-    fn fits(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
+    /// Returns whether `product_read_by` is a multiplication that `sum` may absorb in place of its source `operand`.
+    fn can_absorb(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };
         let is_same_format = sum_data.modifiers.iter().filter(|&&modifier| modifier != Symbol::SAT).eq(data.modifiers.iter());
@@ -327,7 +328,7 @@ impl ProductFinder {
     fn products_in(&self, function: &Function, part: Part) -> SmallVec<[Inst; 2]> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
         for number in 0..part.count {
-            let mut register = piece(part, number);
+            let mut register = single_register(part, number);
             for _ in 0..=MAX_NEGATIONS {
                 register = self.definitions.origin(function, register);
                 let Some(inst) = self.definitions.definition_of(register.value) else { break };
@@ -364,7 +365,7 @@ fn multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Dra
     }
     let mut draft = Draft::from_inst(function, sum, opcode);
     let start = function.insts[sum].result_count();
-    let addend = draft.operands[start + 1 - read.at];
+    let addend = draft.operands[start + 1 - read.source_index];
     // Operands after the two summands, such as the old value of a guarded sum, stay.
     draft.operands[start] = first;
     draft.operands[start + 1] = second;

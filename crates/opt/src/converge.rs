@@ -33,11 +33,19 @@
 //! for threads that may be blocked inside the region until the whole warp arrives (`barrier` without `.aligned`): the blocked threads may
 //! need the waiting ones to reach their next barrier, which would be a deadlock.
 //!
+//! **Literature.** Reconvergence at the immediate post-dominator follows Fung, Sham, Yuan and Aamodt 2007 ("Dynamic Warp Formation and
+//! Scheduling for Efficient GPU Control Flow"). There, a hardware stack stores the reconvergence points. The departures follow from the
+//! barrier registers that replace the stack since Volta: branches with the same reconvergence point share a barrier, the barrier is set
+//! once before a loop and not once in each iteration, and a region that violates a condition above may be left without one. Regions in
+//! which threads may wait for each other get none, because of the deadlocks that ElTantawy and Aamodt 2016 ("MIMD Synchronization on SIMT
+//! Architectures") describe: a thread that waits for reconvergence may be the one that another thread spins for.
+//!
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
-//! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads to,
-//! after another one, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it waits.
+//! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads
+//! to, after another one, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
+//! waits.
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -52,14 +60,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
-use crate::known::Known;
+use crate::known::OperandFacts;
 use crate::redirect_edges::redirect_edges;
 
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
 pub const MAX_NESTING: usize = 14;
-
-/// Instructions at which a thread may wait for others.
-const WAITING: [Opcode; 5] = [Opcode::WARPSYNC, Opcode::BAR, Opcode::YIELD, Opcode::NANOSLEEP, Opcode::SYNCS];
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -114,7 +119,8 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    let reliable: Vec<Region> = regions.iter().copied().filter(|region| joins_surely(function, &flow, &analyses.loops, *region)).collect();
+    let reliable: Vec<Region> =
+        regions.iter().copied().filter(|region| always_reconverges(function, &flow, &analyses.loops, *region)).collect();
     stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &reliable);
     insert_barriers(function, &regions);
     stats
@@ -196,10 +202,10 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
 ///                                           bb3:  ... ; @P1 BRA bb4 ; EXIT
 /// ```
 ///
-/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads pass several times
-/// before they are in `bb3`; it can be set in `bb4`, which they pass once. The inner loop has the back edges that threads reach without
-/// passing the meeting point. A loop in which threads may wait for each other stays as it is: the thread that is waited for must not wait
-/// at the meeting point.
+/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads execute several times
+/// before they reach `bb3`; it can be set in `bb4`, which they execute once. The inner loop has the back edges that are reachable without
+/// passing the meeting point. A loop in which threads may wait for each other is not changed: a thread that others wait for must not be
+/// stopped at the meeting point.
 fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let mut seen: FxHashSet<Block> = FxHashSet::default();
@@ -266,7 +272,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses,
     }
     let mut regions = Vec::new();
     for (exit, entry) in entries {
-        let entry = outside_loops(dominators, loops, entry, exit);
+        let entry = hoist_out_of_loops(dominators, loops, entry, exit);
         // The conditions of the module comment. If the innermost loop around the exit contains the entry, the outer loops do too.
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
@@ -277,7 +283,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses,
                 && in_same_loop
         };
         // The graph search comes last because it is the expensive test; outside loops no path can come back.
-        let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !reenters(flow, entry, exit));
+        let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
             Some(entry) => regions.push(Region { entry, exit }),
             None => stats.skipped += 1,
@@ -309,11 +315,11 @@ fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>)
     false
 }
 
-/// Returns whether the barrier of a region always makes all threads wait for each other. In loops that may wait for other threads, `YIELD`
-/// releases the threads that wait at a barrier; a region with a loop or a call therefore does not qualify. A thread that has to wait inside
-/// the region, at a `WARPSYNC` or a `BAR`, releases them as well (seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads
-/// of the other arm passed the `BSYNC`).
-fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
+/// Returns whether all threads that enter a region are sure to be converged after its barrier. They are not if threads that wait at the
+/// `BSYNC` may be released early: by a `YIELD` in a loop that waits for other threads, or by a thread that has to wait inside the region,
+/// at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed the
+/// `BSYNC`.) So a region with a loop, a call or such an instruction does not qualify.
+fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -323,7 +329,7 @@ fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: 
         let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
         let waits = |&inst: &Inst| {
             let opcode = function.insts[inst].op.machine();
-            opcode.is_some_and(|opcode| opcode == Opcode::CALL || WAITING.contains(&opcode))
+            opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
         };
         if is_in_loop || function.blocks[block].insts.iter().any(waits) {
             return false;
@@ -341,7 +347,7 @@ fn only_exits(function: &Function, block: Block) -> bool {
 
 /// Returns whether a path leads from the entry back to it without passing the exit. The loop analysis cannot answer this: natural loops
 /// with the same header are one loop there, and the exit may be on only one of their back edges.
-fn reenters(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
+fn can_reenter(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(entry).to_vec();
     while let Some(block) = work.pop() {
@@ -369,7 +375,7 @@ fn common_dominator(dominators: &Dominators, mut one: Block, mut other: Block) -
 }
 
 /// Hoists `entry` to its nearest dominator that is in no loop without `exit`. Returns `None` if there is none.
-fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit: Block) -> Option<Block> {
+fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit: Block) -> Option<Block> {
     while let Some(around) = loops.innermost(entry).filter(|&around| !loops.contains(around, exit)) {
         let above = dominators.immediate(loops.get(around).header)?;
         // The dominator of the header of an irreducible loop may be inside the loop; moving up would not leave it.
@@ -441,7 +447,8 @@ fn insert_barriers(function: &mut Function, regions: &[Region]) {
     }
 }
 
-/// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
+/// Moves everything after the phis of `block` to `is_diverged_after`, and ends `block` with the `BSYNC` and a branch to
+/// `is_diverged_after`.
 fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
     let rest = function.blocks[block].insts.split_off(phis);
@@ -487,7 +494,7 @@ fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergen
         insts.retain(|&inst| {
             let is_redundant =
                 !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
-            is_diverged = after(function, &definitions, inst, is_diverged);
+            is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
             !is_redundant
         });
         removed += before - insts.len();
@@ -498,7 +505,7 @@ fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergen
 
 /// Returns whether a warp may be diverged after an instruction, given whether it may be before. After a call, and after a synchronization
 /// of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
-fn after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
+fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
     let data = &function.insts[inst];
     match data.op.machine() {
         Some(Opcode::CALL) => true,
@@ -528,7 +535,7 @@ fn diverged_blocks(
     // different places, so the warp is converged after the block only if all threads reach it.
     let post_dominators = PostDominators::compute(function, flow);
     let ends_diverged = |block: Block, start: bool| {
-        let end = function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state));
+        let end = function.blocks[block].insts.iter().fold(start, |state, &inst| is_diverged_after(function, definitions, inst, state));
         end || start && !post_dominators.dominates(block, function.entry())
     };
     let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
@@ -560,7 +567,7 @@ fn is_full_synchronization(function: &Function, definitions: &Definitions, inst:
     }
     let is_full = match function.operands(inst) {
         [] => data.modifiers.as_slice() == [Symbol::ALL],
-        [mask] => data.modifiers.is_empty() && Known::new(function, definitions).word(mask) == Some(u32::MAX),
+        [mask] => data.modifiers.is_empty() && OperandFacts::new(function, definitions).word(mask) == Some(u32::MAX),
         _ => false,
     };
     data.guard.is_none() && is_full

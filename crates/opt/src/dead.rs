@@ -7,6 +7,7 @@
 
 mod components;
 mod loads;
+mod narrow_results;
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value, machine};
 use oriole_isa::{Effect, Memory, Opcode, RegFile};
@@ -21,7 +22,7 @@ pub struct Stats {
     /// Number of instructions that were deleted.
     pub removed: usize,
     /// Number of unread results of live instructions that were dropped.
-    pub unwanted_results: usize,
+    pub dropped_results: usize,
 }
 
 /// Deletes dead instructions and unread results of a function.
@@ -35,20 +36,20 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         insts.retain(|&inst| live.insts[inst.position()]);
         stats.removed += before - insts.len();
         for &inst in &insts {
-            stats.unwanted_results += drop_results(function, inst, &live, target);
+            stats.dropped_results += drop_results(function, inst, &live, target);
         }
         function.blocks[block].insts = insts;
     }
-    stats.unwanted_results += components::run(function, target);
-    stats.unwanted_results += loads::run(function, target);
+    stats.dropped_results += components::run(function, target);
+    stats.dropped_results += loads::run(function, target);
     stats
 }
 
 /// Liveness marks: the instructions that stay and the values that they read.
 pub(crate) struct Live {
-    /// By instruction: whether it is live.
+    /// For each instruction, whether it is live.
     insts: Vec<bool>,
-    /// By value: whether a live instruction reads it.
+    /// For each value, whether a live instruction reads it.
     values: Vec<bool>,
 }
 
@@ -60,7 +61,7 @@ impl Live {
         let mut work: Vec<Inst> = Vec::new();
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                if must_stay(function, inst) {
+                if has_side_effect(function, inst) {
                     live.insts[inst.position()] = true;
                     work.push(inst);
                 }
@@ -92,7 +93,7 @@ impl Live {
 }
 
 /// Returns whether an instruction has an effect other than writing its results.
-pub(crate) fn must_stay(function: &Function, inst: Inst) -> bool {
+pub(crate) fn has_side_effect(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None | Effect::Lanes | Effect::State => false,

@@ -11,14 +11,14 @@ use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, R
 use oriole_isa::{Opcode, RegFile, Symbol};
 use oriole_support::Index;
 
-use crate::rewrite::piece;
+use crate::rewrite::single_register;
 
 /// Maximum length of a chain of copies to follow from a value to its origin.
 const MAX_COPIES: usize = 16;
 
 /// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
 pub(crate) struct Definitions {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     insts: Vec<Option<Inst>>,
 }
 
@@ -165,11 +165,11 @@ impl Definitions {
 
     /// Computes [`Definitions::origin_of_group`] for a value that is a copy. A separate function, so that the common case is inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
-        let first = self.origin(function, piece(part, 0));
+        let first = self.origin(function, single_register(part, 0));
         let needed = Class::new(RegFile::General, part.count).align;
         let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;
         let follows = |at: u8| {
-            let found = self.origin(function, piece(part, at));
+            let found = self.origin(function, single_register(part, at));
             found.value == first.value && found.first == first.first + at
         };
         if part.count == 1 || is_aligned && (1..part.count).all(follows) { Part { count: part.count, ..first } } else { part }
@@ -182,7 +182,7 @@ fn register_of_operand(operand: Operand, number: u8) -> Option<Operand> {
         return None;
     }
     match operand.kind {
-        OperandKind::Value(part) => (number < part.count).then(|| piece(part, number).into()),
+        OperandKind::Value(part) => (number < part.count).then(|| single_register(part, number).into()),
         OperandKind::Integer(bits) if number < 2 => Some(i64::from((bits >> (32 * u32::from(number))) as u32).into()),
         OperandKind::Zero(_) => Some(operand),
         OperandKind::Constant { bank, offset } => Some(Operand::constant(bank, offset + 4 * u32::from(number))),

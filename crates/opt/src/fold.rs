@@ -22,12 +22,12 @@ use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
 use smallvec::{SmallVec, smallvec};
 
 use crate::definitions::{Definitions, KnownWord};
-use crate::known::Known;
+use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
-use crate::rewrite::{Draft, Prelude, piece};
+use crate::rewrite::{Draft, Prelude, single_register};
 use crate::straighten;
-use bases::Bases;
-use evaluate::{Results, evaluate};
+use bases::PackedBases;
+use evaluate::{KnownResults, evaluate};
 
 mod bases;
 mod evaluate;
@@ -56,7 +56,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     let mut folder = Folder {
         definitions: Definitions::compute(function),
         encodability: encodability.take(),
-        bases: Bases::default(),
+        bases: PackedBases::default(),
         stats: Stats::default(),
     };
     folder.fold_known_results(function);
@@ -86,7 +86,7 @@ fn decide_branches(function: &mut Function, definitions: &Definitions, target: T
             data.is_machine(Opcode::BRA) && data.modifiers.is_empty() && function.operands(inst).len() == 1
         };
         let (true, true, Some(guard)) = (is_plain(first), is_plain(second), function.insts[first].guard) else { continue };
-        let Some(truth) = Known::new(function, definitions).truth(&Operand::new(guard.kind)) else { continue };
+        let Some(truth) = OperandFacts::new(function, definitions).truth(&Operand::new(guard.kind)) else { continue };
         let (kept, removed) = if truth != guard.negated { (first, second) } else { (second, first) };
         let OperandKind::Block(left) = function.operands(removed)[0].kind else { continue };
         if function.operands(kept)[0].kind == OperandKind::Block(left) {
@@ -116,12 +116,12 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
 
 /// State of the pass for one function.
 struct Folder {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
     /// The 64-bit bases that the pass has packed into register pairs.
-    bases: Bases,
+    bases: PackedBases,
     /// Numbers of changes made so far.
     stats: Stats,
 }
@@ -201,7 +201,7 @@ impl Folder {
     }
 
     /// Replaces an instruction by moves of its known results. Returns new instructions to insert before it.
-    fn replace_by_constants(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: Results) -> SmallVec<[Inst; 4]> {
+    fn replace_by_constants(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: KnownResults) -> SmallVec<[Inst; 4]> {
         let mut prelude = Prelude::before(function, inst);
         let (predicates, numbers): (SmallVec<[Operand; 3]>, SmallVec<[Operand; 3]>) =
             function.results(inst).iter().copied().partition(|result: &Operand| match result.kind {
@@ -264,7 +264,7 @@ impl Folder {
             if !is_predicate || operand.role != Role::Plain {
                 continue;
             }
-            let Some(truth) = Known::new(function, &self.definitions).truth(&operand) else { continue };
+            let Some(truth) = OperandFacts::new(function, &self.definitions).truth(&operand) else { continue };
             let known = if truth { Operand::PT } else { Operand::PT.inverted_predicate() };
             let mut draft = Draft::from_inst(function, inst, opcode);
             draft.operands[at] = known;
@@ -358,7 +358,7 @@ impl Folder {
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
         for (number, operand) in function.sources(inst).iter().enumerate() {
             if let (OperandKind::Value(part), Role::Plain) = (operand.kind, operand.role)
-                && self.definitions.known_content(function, piece(part, 0)).is_some()
+                && self.definitions.known_content(function, single_register(part, 0)).is_some()
             {
                 candidates.push((results + number, part));
             }
@@ -369,7 +369,7 @@ impl Folder {
         candidates.sort_by_key(|(_, part)| std::cmp::Reverse(part.count));
         candidates.into_iter().any(|(at, part)| {
             let constant = self.constant_operand(function, inst, opcode, at, part, takes_immediates);
-            constant.is_some_and(|constant| self.try_operand(function, inst, opcode, at, constant))
+            constant.is_some_and(|constant| self.try_replace_operand(function, inst, opcode, at, constant))
         })
     }
 
@@ -390,7 +390,7 @@ impl Folder {
             return None;
         }
         let words: Option<SmallVec<[KnownWord; 4]>> =
-            (0..part.count).map(|number| self.definitions.known_content(function, piece(part, number))).collect();
+            (0..part.count).map(|number| self.definitions.known_content(function, single_register(part, number))).collect();
         let words = words?;
         // On Turing the assembly text of a compare-and-swap cannot name the zero register. ptxas moves zero to a register on all targets.
         let is_swap = function.insts[inst].modifiers.contains(&Symbol::CAS);
@@ -429,7 +429,7 @@ impl Folder {
     }
 
     /// Replaces operand `at` if the target can encode the result, with the sources in the given or another order. Returns whether it did.
-    fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
+    fn try_replace_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
         let mut draft = Draft::from_inst(function, inst, opcode);
         draft.operands[at] = operand;
         if self.encodability.is_encodable(function, inst, &draft) {
@@ -447,15 +447,15 @@ impl Folder {
         // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
         match part.count {
             1 if has_narrow_address(opcode, &operand) || is_copy_target(function, inst, opcode, at) => {
-                self.fold_narrow(function, inst, opcode, at);
+                self.fold_narrow_address(function, inst, opcode, at);
             }
-            2 => self.fold_wide(function, inst, opcode, at, part),
+            2 => self.fold_wide_address(function, inst, opcode, at, part),
             _ => {}
         }
     }
 
     /// Moves constants from a 32-bit base to the offset, one addition after the other.
-    fn fold_narrow(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
+    fn fold_narrow_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_SUMS {
             let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
             let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
@@ -468,8 +468,8 @@ impl Folder {
     }
 
     /// Moves as many added constants as possible from a 64-bit base to the offset.
-    fn fold_wide(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
-        let (mut low, mut high) = (piece(base, 0), piece(base, 1));
+    fn fold_wide_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
+        let (mut low, mut high) = (single_register(base, 0), single_register(base, 1));
         let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
         let mut number = 0_i64;
         for _ in 0..MAX_SUMS {

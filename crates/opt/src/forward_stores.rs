@@ -152,18 +152,19 @@ type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 /// Known contents and pending stores of one memory space.
 #[derive(Default)]
 struct SpaceState {
-    /// By base: the words whose content is known.
+    /// For each base, the words whose content is known.
     contents: FxHashMap<Base, WordsByOffset>,
     /// The base of the last store to the space.
     last_store_base: Base,
-    /// By byte offset from `last_store_base`: the stores whose bytes no access may have read since, with their sizes in bytes.
+    /// The stores whose bytes no access may have read since. For each byte offset from `last_store_base`, the size of the store in bytes,
+    /// and the store.
     pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 
 /// Contents of memory that are known at a point in a block.
 #[derive(Default)]
 struct MemoryState {
-    /// By memory space, in the order of [`space_index`].
+    /// The state of each memory space, in the order of [`space_index`].
     spaces: [SpaceState; 3],
     /// Stores to delete, because a later store overwrites their bytes before any read.
     dead_stores: Vec<Inst>,

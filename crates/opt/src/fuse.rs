@@ -19,7 +19,7 @@ use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
-use crate::rewrite::piece;
+use crate::rewrite::single_register;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -132,7 +132,7 @@ fn joined_halves(function: &Function, definitions: &Definitions, low: &Operand, 
     let (low, high) = (definitions.origin(function, low.part()?), definitions.origin(function, high.part()?));
     let class = function.values[low.value];
     let is_pair = low.value == high.value
-        && high == piece(Part { count: 2, ..low }, 1)
+        && high == single_register(Part { count: 2, ..low }, 1)
         && low.first.is_multiple_of(2)
         && class.align >= 2
         && class.file == RegFile::General;

@@ -1,4 +1,4 @@
-//! Replaces the addition of a selected number or zero by a guarded addition of the number.
+//! Replaces `x + (p ? n : 0)` by a guarded addition of `n`.
 //!
 //! ```text
 //! %2:R = SEL RZ, 0x1, !%1:P
@@ -9,8 +9,8 @@
 //! A guarded sum overwrites the register of its other summand. That summand must therefore have no other reader; otherwise a copy would be
 //! needed, and nothing would be saved.
 //!
-//! **Before** and **after**: SSA, all instructions encodable. The pass runs after `if-convert`, which does not put guarded instructions under
-//! another guard. The cost is linear in the size of the function.
+//! **Before** and **after**: SSA, all instructions encodable. The pass runs after `if-convert`, which does not put guarded instructions
+//! under another guard. The cost is linear in the size of the function.
 
 use oriole_ir::{Block, Class, Function, Guard, Inst, Op, Operand, OperandKind, RegFile, Role, Signs, Value};
 use oriole_isa::{Opcode, Symbols};
@@ -23,27 +23,27 @@ use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// The reads of values and the blocks of instructions, computed before the pass changes the function.
-struct Uses {
-    /// By value: number of operands that read it.
+struct ReadCounts {
+    /// For each value, the number of operands that read it.
     reads: Vec<u32>,
-    /// By instruction: its block; `None` for instructions outside of all blocks.
+    /// For each instruction, its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
 }
 
-impl Uses {
+impl ReadCounts {
     /// Returns whether a value has exactly one reader. Returns false for values that the pass created.
     fn is_read_once(&self, value: Value) -> bool {
         self.reads.get(value.position()) == Some(&1)
     }
 }
 
-/// A summand that is a number where a guard holds, and zero elsewhere.
+/// A summand `p ? n : 0`: the addend `n` where the guard `p` holds, zero elsewhere.
 struct SelectedSummand {
-    /// The `SEL` that chooses between the number and zero.
+    /// The `SEL` that selects the addend or zero.
     select: Inst,
-    /// The number that is added.
-    number: Operand,
-    /// The guard under which the number is added.
+    /// The addend: the value of the summand where the guard holds.
+    addend: Operand,
+    /// The guard under which the addend is added.
     guard: Guard,
 }
 
@@ -54,7 +54,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
         return 0;
     }
     let definitions = Definitions::compute(function);
-    let mut uses = Uses { reads: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
+    let mut uses = ReadCounts { reads: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             uses.inst_blocks[inst.position()] = Some(block);
@@ -67,8 +67,8 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
         let mut at = 0;
         while at < function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
-            if let Some((base, guarded)) = find(function, &definitions, &uses, block, inst) {
-                at += change(function, encodability, block, at, base, &guarded, &mut dead);
+            if let Some((base, guarded)) = split_summands(function, &definitions, &uses, block, inst) {
+                at += replace_by_guarded_sums(function, encodability, block, at, base, &guarded, &mut dead);
             }
             at += 1;
         }
@@ -78,12 +78,12 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
     removed
 }
 
-/// Splits the summands of an addition: returns the one that is always added, and the one or two that are selected. `None` if the addition
-/// has another form.
-fn find(
+/// Splits the summands of an addition into the one that is always added, and the one or two that are selected ([`SelectedSummand`]). `None`
+/// if the addition does not have this form.
+fn split_summands(
     function: &Function,
     definitions: &Definitions,
-    uses: &Uses,
+    uses: &ReadCounts,
     block: Block,
     inst: Inst,
 ) -> Option<(Operand, SmallVec<[SelectedSummand; 2]>)> {
@@ -103,7 +103,7 @@ fn find(
         if summand.kind == OperandKind::Zero(RegFile::General) {
             continue;
         }
-        match selected(function, definitions, uses, block, summand) {
+        match match_selected_summand(function, definitions, uses, block, summand) {
             Some(found) => guarded.push(found),
             None if base.is_none() => base = Some(*summand),
             None => return None,
@@ -115,9 +115,15 @@ fn find(
     (is_last && matches!(guarded.len(), 1 | 2)).then_some((base, guarded))
 }
 
-/// Matches a summand that is a number where a predicate holds and zero elsewhere. `None` unless its `SEL` is in the block and the addition
-/// is its only reader.
-fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: Block, summand: &Operand) -> Option<SelectedSummand> {
+/// Matches a summand that is computed as `p ? n : 0` by a `SEL`. `None` unless the `SEL` is in the same block and the addition is its only
+/// reader.
+fn match_selected_summand(
+    function: &Function,
+    definitions: &Definitions,
+    uses: &ReadCounts,
+    block: Block,
+    summand: &Operand,
+) -> Option<SelectedSummand> {
     let part = summand.part().filter(|part| function.values[part.value] == Class::R && part.count == 1)?;
     let select = definitions.unguarded(function, part.value)?;
     let data = &function.insts[select];
@@ -136,11 +142,11 @@ fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: 
         _ => return None,
     };
     let is_plain = number.signs.is_empty() && (number.part().is_some() || number.integer().is_some());
-    is_plain.then_some(SelectedSummand { select, number, guard: Guard { kind: OperandKind::Value(read), negated } })
+    is_plain.then_some(SelectedSummand { select, addend: number, guard: Guard { kind: OperandKind::Value(read), negated } })
 }
 
 /// Replaces an addition by guarded ones. Returns the number of instructions inserted before it.
-fn change(
+fn replace_by_guarded_sums(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
     block: Block,
@@ -151,13 +157,13 @@ fn change(
 ) -> usize {
     let inst = function.blocks[block].insts[at];
     let result = function.results(inst)[0];
-    let sum = |base: Operand, number: Operand, result: Operand| Draft {
+    let sum = |base: Operand, addend: Operand, result: Operand| Draft {
         opcode: Opcode::IADD3,
         modifiers: Symbols::new(),
-        operands: [result, base, number, Operand::RZ, base.with_role(Role::Tied(0))].into_iter().collect(),
+        operands: [result, base, addend, Operand::RZ, base.with_role(Role::Tied(0))].into_iter().collect(),
         result_count: 1,
     };
-    let fits = guarded.iter().all(|one| encodability.is_encodable(function, inst, &sum(base, one.number, result)));
+    let fits = guarded.iter().all(|one| encodability.is_encodable(function, inst, &sum(base, one.addend, result)));
     if !fits {
         return 0;
     }
@@ -166,11 +172,11 @@ fn change(
         dead.insert(one.select);
         if number + 1 == guarded.len() {
             function.insts[inst].guard = Some(one.guard);
-            sum(base, one.number, result).store(function, inst);
+            sum(base, one.addend, result).store(function, inst);
         } else {
             let value = function.new_value(Class::R);
             let partial = Operand::from(function.whole(value));
-            let draft = sum(base, one.number, partial);
+            let draft = sum(base, one.addend, partial);
             let new = function.new_inst(Op::Machine(Opcode::IADD3), Symbols::new(), Some(one.guard), &draft.operands, 1);
             function.insts[new].location = location;
             function.blocks[block].insts.insert(at + number, new);

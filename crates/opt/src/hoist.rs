@@ -13,8 +13,8 @@
 //!
 //! - Instructions without side effects are moved even if some iterations do not execute them; they cannot fault. Loads of a constant are
 //!   moved only if another moved instruction reads them, because later passes turn constants into operands.
-//! - A load moves if every execution of the loop executes it, if the loop writes no memory and waits for no other thread, and if it is a
-//!   counted loop. Another loop may wait for another thread to change the memory.
+//! - A load moves if every execution of the loop executes it, and if the loop is a counted loop that writes no memory and waits for no
+//!   other thread. A loop that is not counted may wait for another thread to change the memory.
 //! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, is moved with its `WARPSYNC` if it is in the first block of the
 //!   loop: the threads that enter the loop execute it next.
 //!
@@ -29,8 +29,8 @@ use oriole_support::Index;
 
 use crate::definitions::Definitions;
 use crate::merge::{is_constant_load, is_pure};
-use crate::unroll::bound::Bound;
-use crate::unroll::shape::Shape;
+use crate::unroll::bound::LoopBound;
+use crate::unroll::shape::UnrollableLoop;
 
 /// Maximum number of registers that the results of the instructions moved out of one loop occupy.
 const MAX_REGISTERS: usize = 24;
@@ -62,15 +62,15 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
     // Inner loops first: instructions moved out of an inner loop may be invariant in the outer one as well.
     for id in loops.iter().rev() {
-        let Some(before) = block_before(function, &flow, &loops, id) else { continue };
+        let Some(before) = preheader(function, &flow, &loops, id) else { continue };
         let has_loads = may_move_loads(function, &flow, &loops, id);
         let counts = || {
-            let shape = Shape::find(function, &flow, &dominators, &loops, id, &positions)?;
-            Bound::find(function, &definitions, &shape)
+            let old_loop = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions)?;
+            LoopBound::find(function, &definitions, &old_loop)
         };
         let moves_loads = has_loads && counts().is_some();
         let mut mover =
-            Mover { loops: &loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
+            LoopMover { loops: &loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
         let mut members: Vec<Block> = loops.blocks(id).to_vec();
         members.sort_unstable_by_key(|&block| flow.position(block));
         for &block in &members {
@@ -78,13 +78,13 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             mover.choose_from(function, block, before, is_executed, &mut stats);
         }
         let chosen = mover.chosen;
-        move_all(function, &loops, id, before, &chosen);
+        move_to_preheader(function, &loops, id, before, &chosen);
     }
     stats
 }
 
 /// Returns the preheader of a loop: the block that is on all edges into the loop and has no other successor; `None` if there is none.
-pub(crate) fn block_before(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
+pub(crate) fn preheader(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let mut outside = flow.predecessors(header).iter().copied().filter(|&block| !loops.contains(id, block));
     let (before, None) = (outside.next()?, outside.next()) else { return None };
@@ -125,14 +125,14 @@ fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, i
 }
 
 /// Chooses the instructions to move out of one loop.
-struct Mover<'a> {
+struct LoopMover<'a> {
     /// The natural loops of the function.
     loops: &'a Loops,
     /// The loop to move instructions out of.
     id: LoopId,
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// By instruction: its block, updated for chosen instructions; `None` if it is in no block.
+    /// For each instruction, its block, updated for chosen instructions; `None` if it is in no block.
     inst_blocks: &'a mut Vec<Option<Block>>,
     /// The instructions to move; each comes after the instructions that it depends on.
     chosen: Vec<Inst>,
@@ -140,7 +140,7 @@ struct Mover<'a> {
     registers: usize,
 }
 
-impl Mover<'_> {
+impl LoopMover<'_> {
     /// Chooses instructions of a block to move to `before`. All blocks of the loop that dominate `block` must have been visited.
     fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
         let is_first = block == self.loops.get(self.id).header;
@@ -207,7 +207,7 @@ fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<In
 }
 
 /// Moves the chosen instructions of a loop to the end of `before`, the block before the loop.
-fn move_all(function: &mut Function, loops: &Loops, id: LoopId, before: Block, chosen: &[Inst]) {
+fn move_to_preheader(function: &mut Function, loops: &Loops, id: LoopId, before: Block, chosen: &[Inst]) {
     if chosen.is_empty() {
         return;
     }

@@ -170,9 +170,9 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     }
 }
 
-/// By value: the number of instructions that read it.
+/// For each value, the number of instructions that read it.
 struct Readers {
-    /// By value: number of instructions that read it.
+    /// For each value, the number of instructions that read it.
     counts: Vec<u32>,
 }
 

@@ -22,7 +22,7 @@ use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
-use crate::known::Known;
+use crate::known::OperandFacts;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -115,7 +115,7 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
     let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];
     for from in predecessors {
-        let source = tuple_from(function, definitions, set, from);
+        let source = source_tuple_for(function, definitions, set, from);
         operands.extend([source, from.into()]);
     }
     let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
@@ -134,14 +134,14 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
 
 /// Returns the tuple that the phis of a set have as sources for a predecessor. Packs the sources at the end of the predecessor if they are
 /// not one tuple already.
-fn tuple_from(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
+fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
     let class = function.values[set.source_tuple];
     let words: Vec<Operand> = set
         .phis
         .iter()
         .map(|&phi| {
             let source = sources(function, phi).find(|&(_, block)| block == from).map(|(source, _)| source);
-            let is_zero = |source: &Operand| Known::new(function, definitions).word(source) == Some(0);
+            let is_zero = |source: &Operand| OperandFacts::new(function, definitions).word(source) == Some(0);
             source.filter(|source| source.part().is_some() && !is_zero(source)).unwrap_or(Operand::RZ)
         })
         .collect();

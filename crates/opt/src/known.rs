@@ -13,10 +13,10 @@ const LUT_AND: i64 = 0xc0;
 
 /// Derives facts about operands of a function from their definitions, on demand.
 #[derive(Clone, Copy)]
-pub(crate) struct Known<'a> {
+pub(crate) struct OperandFacts<'a> {
     /// The analyzed function.
     function: &'a Function,
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
     /// Number of instructions looked through so far; at most [`MAX_DEPTH`].
     depth: usize,
@@ -34,15 +34,15 @@ struct Selection {
     predicate: Operand,
 }
 
-impl<'a> Known<'a> {
+impl<'a> OperandFacts<'a> {
     /// Creates the analysis, which computes nothing in advance.
-    pub(crate) fn new(function: &'a Function, definitions: &'a Definitions) -> Known<'a> {
-        Known { function, definitions, depth: 0, assumed: None }
+    pub(crate) fn new(function: &'a Function, definitions: &'a Definitions) -> OperandFacts<'a> {
+        OperandFacts { function, definitions, depth: 0, assumed: None }
     }
 
     /// Returns the analysis with a depth that is greater by one, for the sources of an instruction; `None` beyond the maximum depth.
-    fn deeper(self) -> Option<Known<'a>> {
-        (self.depth < MAX_DEPTH).then_some(Known { depth: self.depth + 1, ..self })
+    fn deeper(self) -> Option<OperandFacts<'a>> {
+        (self.depth < MAX_DEPTH).then_some(OperandFacts { depth: self.depth + 1, ..self })
     }
 
     /// Returns the value that an operand reads and its defining instruction; `None` if that is guarded, or if the operand is not a whole
@@ -96,7 +96,7 @@ impl<'a> Known<'a> {
                 Some(logic(operands[4].integer()?, a, b, c))
             }
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
-                operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.summand(summand)?)))
+                operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.constant_summand(summand)?)))
             }
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[".X"]) && operands.len() == 8 => {
                 let is_without_carry = self.truth(&operands[6]) == Some(false) && self.truth(&operands[7]) == Some(false);
@@ -108,7 +108,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns the known constant that an operand adds to a sum, with its negation applied.
-    fn summand(self, operand: &Operand) -> Option<u32> {
+    fn constant_summand(self, operand: &Operand) -> Option<u32> {
         let number = self.word(&operand.with_signs(Signs::NONE))?;
         match operand.signs {
             Signs::NONE => Some(number),
@@ -123,7 +123,10 @@ impl<'a> Known<'a> {
             return number == 0;
         }
         self.selection(operand).is_some_and(|selection| {
-            selection.constants.iter().all(|&number| Known { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
+            selection
+                .constants
+                .iter()
+                .all(|&number| OperandFacts { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
         })
     }
 
@@ -139,7 +142,7 @@ impl<'a> Known<'a> {
             return Some(if operand.signs.has(Signs::NOT) { inner.inverted_predicate() } else { inner });
         }
         let selection = self.selection(compared)?;
-        let truth = |number: u32| Known { assumed: Some((selection.value, number)), ..self }.truth(operand);
+        let truth = |number: u32| OperandFacts { assumed: Some((selection.value, number)), ..self }.truth(operand);
         match [truth(selection.constants[0])?, truth(selection.constants[1])?] {
             [true, true] => Some(Operand::PT),
             [true, false] => Some(selection.predicate),
@@ -184,7 +187,7 @@ impl<'a> Known<'a> {
             OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => Some(true),
             OperandKind::Value(_) => {
                 let (value, inst) = self.definition(operand)?;
-                self.deeper()?.truth_of_result(value, inst)
+                self.deeper()?.predicate_of_result(value, inst)
             }
             _ => None,
         };
@@ -192,7 +195,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns the truth value of a predicate that an instruction computes, if it is known.
-    fn truth_of_result(self, value: Value, inst: Inst) -> Option<bool> {
+    fn predicate_of_result(self, value: Value, inst: Inst) -> Option<bool> {
         let operands = self.function.operands(inst);
         let result = operands.iter().position(|operand| operand.value() == Some(value))?;
         match self.function.insts[inst].op {
@@ -211,7 +214,7 @@ impl<'a> Known<'a> {
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
                 if matches!(result, 1 | 2) && self.has_modifiers(inst, &[]) && operands.len() == 6 =>
             {
-                let most: u64 = operands[3..6].iter().map(|source| self.maximum(source)).sum();
+                let most: u64 = operands[3..6].iter().map(|source| self.upper_bound(source)).sum();
                 (most <= u64::from(u32::MAX)).then_some(false)
             }
             _ => None,
@@ -219,7 +222,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns an upper bound of the unsigned value of a 32-bit operand. For an operand with signs it exceeds 32 bits.
-    pub(crate) fn maximum(self, operand: &Operand) -> u64 {
+    pub(crate) fn upper_bound(self, operand: &Operand) -> u64 {
         let any = u64::from(u32::MAX);
         if !operand.signs.is_empty() {
             // Negation makes a 32-bit summand count as up to 2^32, so a sum with two of them could carry twice.
@@ -236,7 +239,7 @@ impl<'a> Known<'a> {
         }
         match self.function.insts[inst].op {
             Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
-                deeper.maximum(&operands[1]).min(deeper.maximum(&operands[2])).min(any)
+                deeper.upper_bound(&operands[1]).min(deeper.upper_bound(&operands[2])).min(any)
             }
             Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
@@ -244,14 +247,14 @@ impl<'a> Known<'a> {
             },
             // The lowest bits of a left shift are zero.
             Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_modifiers(inst, &[".L", ".U32"]) => match operands[2].integer() {
-                Some(bits @ 0..=31) => (deeper.maximum(&operands[1]).min(any) << bits).min(any) >> bits << bits,
+                Some(bits @ 0..=31) => (deeper.upper_bound(&operands[1]).min(any) << bits).min(any) >> bits << bits,
                 _ => any,
             },
             Op::Machine(Opcode::SHF | Opcode::USHF)
                 if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) =>
             {
                 match operands[2].integer() {
-                    Some(bits @ 0..=31) => deeper.maximum(&operands[3]).min(any) >> bits,
+                    Some(bits @ 0..=31) => deeper.upper_bound(&operands[3]).min(any) >> bits,
                     _ => any,
                 }
             }
@@ -273,7 +276,7 @@ pub(crate) fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
 mod tests {
     use oriole_ir::{Function, Operand, Signs, text};
 
-    use super::{Known, logic};
+    use super::{OperandFacts, logic};
     use crate::definitions::Definitions;
 
     #[test]
@@ -296,14 +299,14 @@ mod tests {
     fn words(body: &str) -> Vec<Option<u32>> {
         let (function, operands) = kept(body);
         let definitions = Definitions::compute(&function);
-        operands.iter().map(|operand| Known::new(&function, &definitions).word(operand)).collect()
+        operands.iter().map(|operand| OperandFacts::new(&function, &definitions).word(operand)).collect()
     }
 
     /// Returns the known truth value of each operand of `KEEP` after the instructions `body`.
     fn truths(body: &str) -> Vec<Option<bool>> {
         let (function, operands) = kept(body);
         let definitions = Definitions::compute(&function);
-        operands.iter().map(|operand| Known::new(&function, &definitions).truth(operand)).collect()
+        operands.iter().map(|operand| OperandFacts::new(&function, &definitions).truth(operand)).collect()
     }
 
     #[test]
@@ -360,7 +363,7 @@ mod tests {
              KEEP %4, %5, %6, !%6, %7, %8, %9",
         );
         let definitions = Definitions::compute(&function);
-        let known = Known::new(&function, &definitions);
+        let known = OperandFacts::new(&function, &definitions);
         assert_eq!([known.is_always_zero(&operands[0]), known.is_always_zero(&operands[1])], [true, false]);
         let choice =
             |at: usize| known.equivalent_predicate(&operands[at]).map(|found| (found.value().is_some(), found.signs.has(Signs::NOT)));

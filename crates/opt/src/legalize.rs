@@ -86,10 +86,10 @@ const MAX_SHAPES: usize = 100_000;
 pub struct EncodabilityCache {
     /// The GPU architecture.
     target: Target,
-    /// By shape: whether the target has an encoding form for it.
+    /// For each shape, whether the target has an encoding form for it.
     encodable: FxHashMap<Box<[u32]>, bool>,
-    /// By shape: the spelling and the index of the source order that make it legal; only shapes that need no moves.
-    plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
+    /// For each shape, the spelling and the index of the source order that make it legal; only shapes that need no moves.
+    direct_rewrites: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
     /// operands, and the number of results.
     move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
@@ -105,7 +105,7 @@ struct MoveRewrite {
     /// Index into the result of [`order::orders`].
     order: usize,
     /// Positions, in the operand list, of the operands to move.
-    chosen: SmallVec<[usize; 4]>,
+    moved_positions: SmallVec<[usize; 4]>,
     /// How the operands are moved.
     move_kind: MoveKind,
 }
@@ -177,7 +177,7 @@ impl Legalizer {
         prelude: &mut Prelude,
     ) -> Result<Draft, LegalizeError> {
         let shape: Box<[u32]> = self.encodability.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
-        if let Some(&(spelling, order)) = self.encodability.plans.get(&shape)
+        if let Some(&(spelling, order)) = self.encodability.direct_rewrites.get(&shape)
             && let Some(planned) = spelling.apply(function, draft).and_then(|spelled| order::orders(&spelled).into_iter().nth(order))
         {
             return Ok(planned);
@@ -191,7 +191,8 @@ impl Legalizer {
         if let Some(known) = self.encodability.move_rewrites.get(&rewrite_key).filter(|_| depth > 0).cloned()
             && let Some(spelled) = known.spelling.apply(function, draft)
             && let Some(ordered) = order::orders(&spelled).into_iter().nth(known.order)
-            && let Some(supplied) = moves::insert_moves(function, &ordered, &known.chosen, known.move_kind, &self.encodability, prelude)
+            && let Some(supplied) =
+                moves::insert_moves(function, &ordered, &known.moved_positions, known.move_kind, &self.encodability, prelude)
         {
             return Ok(supplied);
         }
@@ -202,7 +203,7 @@ impl Legalizer {
             let Some(spelled) = spellings.get(function, spelling) else { continue };
             for (order, ordered) in order::orders(spelled).into_iter().enumerate() {
                 if self.encodability.is_encodable(function, inst, &ordered) {
-                    self.encodability.plans.insert(shape, (spelling, order));
+                    self.encodability.direct_rewrites.insert(shape, (spelling, order));
                     return Ok(ordered);
                 }
                 drafts.push((spelling, order, ordered));
@@ -215,11 +216,11 @@ impl Legalizer {
                 let movable = moves::movable_positions(function, draft);
                 for chosen in subsets(&movable, count) {
                     for move_kind in MOVE_KINDS {
-                        if let Some(example) = with_examples(draft, &chosen, move_kind)
+                        if let Some(example) = with_example_registers(draft, &chosen, move_kind)
                             && self.encodability.is_encodable(function, inst, &example)
                             && let Some(supplied) = moves::insert_moves(function, draft, &chosen, move_kind, &self.encodability, prelude)
                         {
-                            let rewrite = MoveRewrite { spelling: *spelling, order: *order, chosen, move_kind };
+                            let rewrite = MoveRewrite { spelling: *spelling, order: *order, moved_positions: chosen, move_kind };
                             self.encodability.move_rewrites.insert(rewrite_key, rewrite);
                             return Ok(supplied);
                         }
@@ -253,9 +254,9 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
 
 /// Returns the draft with the example register in place of each operand to move; `None` if `move_kind` applies signs and an operand has
 /// none.
-fn with_examples(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option<Draft> {
+fn with_example_registers(draft: &Draft, moved_positions: &[usize], move_kind: MoveKind) -> Option<Draft> {
     let mut example = draft.clone();
-    for &at in chosen {
+    for &at in moved_positions {
         let operand = example.operands[at];
         let count = if let OperandKind::Value(part) = operand.kind { part.count } else { 1 };
         if let (Role::Bracket(_), OperandKind::Integer(_)) = (operand.role, operand.kind) {
@@ -279,7 +280,7 @@ impl EncodabilityCache {
         EncodabilityCache {
             target,
             encodable: FxHashMap::default(),
-            plans: FxHashMap::default(),
+            direct_rewrites: FxHashMap::default(),
             move_rewrites: FxHashMap::default(),
             shape: Vec::new(),
         }
@@ -297,23 +298,23 @@ impl EncodabilityCache {
 
     /// Moves the cache back for later functions, unless it has grown too large.
     pub(crate) fn put_back(self, place: &mut EncodabilityCache) {
-        if self.encodable.len() + self.plans.len() + self.move_rewrites.len() < MAX_SHAPES {
+        if self.encodable.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_SHAPES {
             *place = self;
         }
     }
 
     /// Returns whether the target has an encoding form for an instruction without changes.
     fn is_legal(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
-        self.lookup(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
+        self.is_shape_encodable(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
 
     /// Returns whether the target has a form for the draft, under the guard of `inst`.
     pub(crate) fn is_encodable(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
-        self.lookup(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
+        self.is_shape_encodable(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
     /// Looks up, or computes and caches, whether the target has a form.
-    fn lookup(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
+    fn is_shape_encodable(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&is_encodable) = self.encodable.get(self.shape.as_slice()) {
             return is_encodable;

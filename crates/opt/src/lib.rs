@@ -7,9 +7,9 @@
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`], [`combine`],
 //!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and
-//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers,
-//!    and [`share_constants`] loads the constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form for
-//!    the result ([`oriole_ir::machine::is_encodable`]).
+//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the
+//!    constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form
+//!    for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
 //! 5. [`balance`] runs last. It replaces some additions by instructions that the other passes do not recognize as additions.

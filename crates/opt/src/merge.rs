@@ -47,7 +47,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 
 /// State of the pass for one function.
 struct Merger {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
     /// current block, or if its computation differs and only the hash is the same.

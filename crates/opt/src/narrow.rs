@@ -25,13 +25,13 @@ use smallvec::SmallVec;
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::rewrite::piece;
+use crate::rewrite::single_register;
 
 /// Mask of the lower word of a pair.
-const LOW: u8 = 1;
+const LOW_WORD: u8 = 1;
 
 /// Mask of both words of a pair, or of all words of another value.
-const ALL: u8 = 3;
+const ALL_WORDS: u8 = 3;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,7 +51,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
         let kind = narrow_kind(function, inst, target).filter(|_| demand.is_live[inst.position()]);
-        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW) else { continue };
+        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD) else { continue };
         narrowed.insert(wide, function.new_value(Class::R));
         changed.push((inst, kind, wide));
     }
@@ -132,16 +132,16 @@ fn placeholder_word() -> Operand {
 /// Returns the lower half of a pair.
 fn low_word(operand: Operand) -> Operand {
     match operand.kind {
-        OperandKind::Value(part) => Operand { kind: OperandKind::Value(piece(part, 0)), ..operand },
+        OperandKind::Value(part) => Operand { kind: OperandKind::Value(single_register(part, 0)), ..operand },
         _ => operand,
     }
 }
 
 /// The words of values that are read, and the instructions that are live.
 struct WordDemand {
-    /// By value: the mask of the words that are read ([`LOW`], [`ALL`]).
+    /// For each value, the mask of the words that are read ([`LOW_WORD`], [`ALL_WORDS`]).
     read_words: Vec<u8>,
-    /// By instruction: whether it has an effect or defines a word that is read.
+    /// For each instruction, whether it has an effect or defines a word that is read.
     is_live: Vec<bool>,
 }
 
@@ -150,23 +150,24 @@ impl WordDemand {
     fn compute(function: &Function, insts: &[Inst], target: Target) -> WordDemand {
         let definitions = Definitions::compute(function);
         let mut demand = WordDemand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
-        let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::must_stay(function, inst)).collect();
+        let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::has_side_effect(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
-            let kind =
-                narrow_kind(function, inst, target).filter(|&(_, value)| demand.read_words[value.position()] == LOW).map(|(kind, _)| kind);
+            let kind = narrow_kind(function, inst, target)
+                .filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD)
+                .map(|(kind, _)| kind);
             for (at, source) in function.sources(inst).iter().enumerate() {
                 let Some(part) = source.part() else { continue };
                 let mask = match kind {
                     Some(HalfDependence::Pack) if at == 1 => continue,
-                    Some(HalfDependence::Parallel) => LOW << part.first,
-                    Some(HalfDependence::Product) if at == 2 => LOW << part.first,
+                    Some(HalfDependence::Parallel) => LOW_WORD << part.first,
+                    Some(HalfDependence::Product) if at == 2 => LOW_WORD << part.first,
                     _ => (((1_u16 << part.count.min(7)) - 1) << part.first.min(7)) as u8,
                 };
                 demand.add_read(function, &definitions, part.value, mask, &mut work);
             }
             if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {
-                demand.add_read(function, &definitions, part.value, ALL, &mut work);
+                demand.add_read(function, &definitions, part.value, ALL_WORDS, &mut work);
             }
         }
         demand
@@ -174,10 +175,10 @@ impl WordDemand {
 
     /// Records that the words `mask` of a value are read. If they were not read before, adds the definition of the value to the worklist.
     fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
-        let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
+        let mask = if function.values[value] == Class::R2 { mask & ALL_WORDS } else { ALL_WORDS };
         let old = self.read_words[value.position()];
         // A value of which only the upper half is read counts as read completely: only lower halves can be computed alone.
-        let new = if (old | mask) == LOW { LOW } else { ALL };
+        let new = if (old | mask) == LOW_WORD { LOW_WORD } else { ALL_WORDS };
         if new != old {
             self.read_words[value.position()] = new;
             work.extend(definitions.definition_of(value));

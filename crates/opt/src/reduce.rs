@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::known::Known;
+use crate::known::OperandFacts;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -67,7 +67,7 @@ fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
 fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     let Some(value) = operands.pop().filter(|operand| operand.role == Role::Plain) else { return false };
-    let constant = Known::new(function, definitions).word(&value);
+    let constant = OperandFacts::new(function, definitions).word(&value);
     let counts = match *function.insts[inst].modifiers {
         [Symbol::ADD] => constant == Some(1),
         [Symbol::INC] => constant == Some(u32::MAX),

@@ -48,7 +48,7 @@ impl Remarks {
     }
 
     /// Removes a pass' remarks about code that it did not change. Called before a pass runs again over the same code.
-    pub fn forget_missed(&mut self, pass: &str) {
+    pub(crate) fn forget_missed(&mut self, pass: &str) {
         if let Some(list) = &mut self.list {
             list.retain(|remark| remark.is_done || remark.pass != pass);
         }

@@ -105,7 +105,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
 }
 
 /// Returns register `number` of a part, counted from 0.
-pub(crate) fn piece(part: Part, number: u8) -> Part {
+pub(crate) fn single_register(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }
 

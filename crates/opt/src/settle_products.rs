@@ -7,8 +7,8 @@
 //! `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
 //!
 //! Programs request both with `wgmma.wait_group` and `wgmma.fence`. Where the program does not, or where the register allocator moved or
-//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`Remark`]. A wait costs the overlap
-//! of the product with other code, which is why it is reported.
+//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`SyncRemark`]. A wait costs the
+//! overlap of the product with other code, which is why it is reported.
 //!
 //! ```text
 //! R24:R27 = HGMMA.64x8x16.F32 gdesc[UR4:UR7], (else R24:R27), UPT, gsb0
@@ -37,16 +37,16 @@ const MAX_PENDING_GROUPS: u8 = 7;
 
 /// A wait or fence that the pass inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Remark {
+pub struct SyncRemark {
     /// Source location of the instruction that needs the wait or fence.
     pub location: Location,
     /// Why the wait or fence is needed.
-    pub reason: Reason,
+    pub reason: SyncReason,
 }
 
 /// The reason for an inserted wait or fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Reason {
+pub enum SyncReason {
     /// An ordinary instruction reads or writes a register of a product in flight.
     Access,
     /// A product uses registers of an earlier product in another shape or role.
@@ -58,7 +58,7 @@ pub enum Reason {
 }
 
 /// Inserts the waits and fences that a function needs, and returns a remark for each, in the order of the code.
-pub fn run(function: &mut Function) -> Vec<Remark> {
+pub fn run(function: &mut Function) -> Vec<SyncRemark> {
     let has_products = function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)));
     if !has_products {
         return Vec::new();
@@ -103,7 +103,7 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
             }
             for &next in flow.successors(block) {
                 match &mut entries[next] {
-                    Some(old) => is_changed |= old.join(&state),
+                    Some(old) => is_changed |= old.merge(&state),
                     slot => {
                         *slot = Some(state.clone());
                         is_changed = true;
@@ -119,7 +119,7 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
 /// wait.
 #[derive(Default)]
 struct Chains {
-    /// By shape, first register and number of registers of the accumulator: the number of the chain.
+    /// For each combination of shape, first register and number of registers of the accumulator, the number of the chain.
     chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
@@ -147,11 +147,11 @@ struct InFlight {
 /// Data-flow state at a point of the code, by general register.
 #[derive(Clone, PartialEq, Eq)]
 struct RegisterState {
-    /// By register: the last product in flight that uses it; `None` if there is none.
+    /// For each register, the last product in flight that uses it; `None` if there is none.
     in_flight: Vec<Option<InFlight>>,
-    /// By register: whether an ordinary instruction may have read or written it since the last fence.
+    /// For each register, whether an ordinary instruction may have read or written it since the last fence.
     accessed_since_fence: Vec<bool>,
-    /// By register: whether an ordinary instruction may have written it since the last fence.
+    /// For each register, whether an ordinary instruction may have written it since the last fence.
     written_since_fence: Vec<bool>,
 }
 
@@ -161,7 +161,7 @@ struct Insertions {
     /// Whether an empty product is inserted first, which ends the open group so that a wait can name the group.
     ends_group: bool,
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
-    wait: Option<(u8, Reason)>,
+    wait: Option<(u8, SyncReason)>,
     /// Whether a fence (`WARPGROUP.ARRIVE`) is inserted.
     inserts_fence: bool,
 }
@@ -191,18 +191,18 @@ impl RegisterRange {
 }
 
 /// The conflicts of one instruction with products in flight: they determine the wait before the instruction.
-struct Conflicts {
+struct FlightConflicts {
     /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
     max_pending_groups: Option<u8>,
     /// Whether a conflicting register belongs to a group that has not ended, which no wait can name yet.
     is_open: bool,
 }
 
-impl Conflicts {
+impl FlightConflicts {
     /// Adds the conflict with one register in flight.
     fn add(&mut self, flight: InFlight) {
         match flight.newer_groups {
-            Some(left) => self.max_pending_groups = Some(self.max_pending_groups.map_or(left, |old| old.min(left))),
+            Some(pending) => self.max_pending_groups = Some(self.max_pending_groups.map_or(pending, |old| old.min(pending))),
             None => {
                 self.is_open = true;
                 self.max_pending_groups = Some(0);
@@ -222,7 +222,7 @@ impl RegisterState {
     }
 
     /// Merges the state of another path into this one; returns whether this changed the state.
-    fn join(&mut self, other: &RegisterState) -> bool {
+    fn merge(&mut self, other: &RegisterState) -> bool {
         let mut is_changed = false;
         for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
@@ -256,7 +256,7 @@ impl RegisterState {
         }
         if opcode == Opcode::WARPGROUP {
             match pending_groups(function, inst) {
-                Some(left) => self.wait(left),
+                Some(pending) => self.wait(pending),
                 None => self.fence(),
             }
             return Insertions::default();
@@ -266,7 +266,7 @@ impl RegisterState {
 
     /// As `transfer`, for an instruction that is not a warpgroup product.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
-        let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
+        let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
         if leaves {
             self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
@@ -283,7 +283,9 @@ impl RegisterState {
         }
         let steps = Insertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.max_pending_groups.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
+            wait: conflicts
+                .max_pending_groups
+                .map(|pending| (pending, if leaves { SyncReason::ControlTransfer } else { SyncReason::Access })),
             inserts_fence: false,
         };
         self.apply(&steps);
@@ -308,7 +310,7 @@ impl RegisterState {
             function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::from_operand);
         let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
         let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
-        let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
+        let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         for &register in &sources {
             self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
@@ -320,7 +322,7 @@ impl RegisterState {
             || sources.iter().any(|&register| self.written_since_fence[register]);
         let steps = Insertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.max_pending_groups.map(|left| (left, Reason::OtherShape)),
+            wait: conflicts.max_pending_groups.map(|pending| (pending, SyncReason::OtherShape)),
             inserts_fence: needs_fence || conflicts.max_pending_groups.is_some(),
         };
         self.apply(&steps);
@@ -342,8 +344,8 @@ impl RegisterState {
         if steps.ends_group {
             self.end_group();
         }
-        if let Some((left, _)) = steps.wait {
-            self.wait(left);
+        if let Some((pending, _)) = steps.wait {
+            self.wait(pending);
         }
         if steps.inserts_fence {
             self.fence();
@@ -357,10 +359,10 @@ impl RegisterState {
         }
     }
 
-    /// Updates the state for a wait that leaves `left` groups pending.
-    fn wait(&mut self, left: u8) {
+    /// Updates the state for a wait that leaves `pending` groups pending.
+    fn wait(&mut self, pending: u8) {
         for flight in &mut self.in_flight {
-            if flight.is_some_and(|flight| flight.newer_groups.is_some_and(|newer| newer >= left)) {
+            if flight.is_some_and(|flight| flight.newer_groups.is_some_and(|newer| newer >= pending)) {
                 *flight = None;
             }
         }
@@ -375,20 +377,20 @@ impl RegisterState {
 
 impl Insertions {
     /// Creates the instructions to insert before `inst`, and appends a remark for each to `remarks`.
-    fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<Remark>) -> Vec<Inst> {
+    fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<SyncRemark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();
         if self.ends_group {
             insts.push(new_group_end(function));
         }
-        if let Some((left, reason)) = self.wait {
-            insts.push(new_wait(function, left));
-            remarks.push(Remark { location, reason });
+        if let Some((pending, reason)) = self.wait {
+            insts.push(new_wait(function, pending));
+            remarks.push(SyncRemark { location, reason });
         }
         if self.inserts_fence {
             insts.push(new_fence(function));
             if self.wait.is_none() {
-                remarks.push(Remark { location, reason: Reason::Fence });
+                remarks.push(SyncRemark { location, reason: SyncReason::Fence });
             }
         }
         for &new in &insts {
@@ -421,10 +423,10 @@ fn new_group_end(function: &mut Function) -> Inst {
     inst
 }
 
-/// Returns a new `WARPGROUP.DEPBAR` that waits until at most `left` groups are pending.
-fn new_wait(function: &mut Function, left: u8) -> Inst {
+/// Returns a new `WARPGROUP.DEPBAR` that waits until at most `pending` groups are pending.
+fn new_wait(function: &mut Function, pending: u8) -> Inst {
     let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
-    let operands = [symbol("gsb0").into(), i64::from(left).into()];
+    let operands = [symbol("gsb0").into(), i64::from(pending).into()];
     function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
 }
 
@@ -435,7 +437,7 @@ fn new_fence(function: &mut Function) -> Inst {
 
 /// Returns the number of groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a `WARPGROUP.ARRIVE`.
 fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
-    function.operands(inst).get(1).and_then(Operand::integer).map(|left| left.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
+    function.operands(inst).get(1).and_then(Operand::integer).map(|pending| pending.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
 }
 
 /// Returns whether a product names `gsb0`, which ends a group.

@@ -1,7 +1,7 @@
 //! Simplifies integer instructions with operands that are known at compile time.
 //!
-//! 64-bit integers are computed in two halves, of which programs often know one: the upper half of a zero-extended number is zero, and a
-//! shift by 32 moves a half. [`Rule`] lists the rewrites. Examples:
+//! 64-bit integers are computed as two halves, of which one is often known at compile time: the upper half of a zero-extended integer is
+//! zero, and a shift by 32 moves one half to the place of the other. [`Rule`] lists the rewrites. Examples:
 //!
 //! ```text
 //! %2:R = SHF.R.U64 %0, 0x20, %1              becomes   %2:R = COPY %1
@@ -31,7 +31,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::known::{Known, logic};
+use crate::known::{OperandFacts, logic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude};
 
@@ -52,7 +52,7 @@ pub enum Rule {
     NoCarryIn,
     /// A sum or logic operation that joins the bits of two opposite shifts becomes a funnel shift.
     Funnel,
-    /// A selection between equal numbers, or by a known predicate, becomes a copy.
+    /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
 }
 
@@ -93,7 +93,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 
 /// State of the pass for one function.
 struct Simplifier {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
@@ -110,22 +110,22 @@ impl Simplifier {
             return before;
         }
         match opcode {
-            Opcode::SHF => self.shift(function, inst),
-            Opcode::IMAD => self.product(function, inst),
-            Opcode::LOP3 => self.logic(function, inst),
-            Opcode::SEL => self.select(function, inst),
+            Opcode::SHF => self.simplify_shift(function, inst),
+            Opcode::IMAD => self.simplify_product(function, inst),
+            Opcode::LOP3 => self.simplify_logic(function, inst),
+            Opcode::SEL => self.simplify_select(function, inst),
             _ => {
                 self.drop_carry_in(function, inst);
                 before = self.drop_carries(function, inst);
-                self.sum(function, inst)
+                self.simplify_sum(function, inst)
             }
         };
         before
     }
 
     /// Returns the analysis of known operands of a function.
-    fn known<'a>(&'a self, function: &'a Function) -> Known<'a> {
-        Known::new(function, &self.definitions)
+    fn known<'a>(&'a self, function: &'a Function) -> OperandFacts<'a> {
+        OperandFacts::new(function, &self.definitions)
     }
 
     /// Returns whether an operand is known to be zero.
@@ -139,7 +139,7 @@ impl Simplifier {
     }
 
     /// Replaces an instruction by a copy of `source` to its first result; `None` if the target has no instruction for that.
-    fn copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: Rule) -> Option<()> {
+    fn replace_by_copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: Rule) -> Option<()> {
         let result = function.results(inst)[0];
         if source.part().is_some_and(|part| function.values[part.value].file == RegFile::General) {
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
@@ -149,11 +149,11 @@ impl Simplifier {
             return Some(());
         }
         let draft = Draft { opcode: Opcode::MOV, modifiers: Symbols::new(), operands: smallvec![result, source], result_count: 1 };
-        self.store(function, inst, draft, rule)
+        self.replace_if_encodable(function, inst, draft, rule)
     }
 
     /// Overwrites the instruction with a draft if the target can encode it; otherwise returns `None`.
-    fn store(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: Rule) -> Option<()> {
+    fn replace_if_encodable(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: Rule) -> Option<()> {
         if !self.encodability.is_encodable(function, inst, &draft) {
             return None;
         }
@@ -163,7 +163,7 @@ impl Simplifier {
     }
 
     /// Simplifies a `SHF` by a known distance. Returns `None` if nothing changed.
-    fn shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+    fn simplify_shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([result], &[low, amount, high]) = (function.results(inst), function.sources(inst)) else { return None };
         let result = *result;
         if !low.signs.is_empty() || !high.signs.is_empty() {
@@ -198,22 +198,22 @@ impl Simplifier {
             _ => return None,
         };
         match simpler {
-            Ok(source) => self.copy(function, inst, source, Rule::Shift),
-            Err(draft) => self.store(function, inst, draft, Rule::Shift),
+            Ok(source) => self.replace_by_copy(function, inst, source, Rule::Shift),
+            Err(draft) => self.replace_if_encodable(function, inst, draft, Rule::Shift),
         }
     }
 
     /// Simplifies an `IMAD` with a factor of zero. Returns `None` if nothing changed.
-    fn product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+    fn simplify_product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
         let is_absent = is_word && c.signs.is_empty() && (self.is_zero(function, &a) || self.is_zero(function, &b));
-        if is_absent { self.copy(function, inst, c, Rule::Product) } else { None }
+        if is_absent { self.replace_by_copy(function, inst, c, Rule::Product) } else { None }
     }
 
     /// Simplifies a `LOP3` whose result is one of its sources, zero or all ones, or joins the bits of two opposite shifts. Returns `None`
     /// if nothing changed.
-    fn logic(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+    fn simplify_logic(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c, table, never]) = (function.results(inst), function.sources(inst)) else { return None };
         let table = table.integer()?;
         let is_logic = function.insts[inst].modifiers.as_slice() == [Symbol::LUT] && never == Operand::PT.inverted_predicate();
@@ -233,10 +233,10 @@ impl Simplifier {
         let value = logic(table, columns[0], columns[1], columns[2]) & 0xff;
         if value == 0 || value == 0xff {
             let number = if value == 0 { Operand::RZ } else { Operand::from(u32::MAX) };
-            return self.copy(function, inst, number, Rule::Logic);
+            return self.replace_by_copy(function, inst, number, Rule::Logic);
         }
         if let Some(at) = (0..3).find(|&at| columns[at] == value && sources[at].part().is_some()) {
-            return self.copy(function, inst, sources[at], Rule::Logic);
+            return self.replace_by_copy(function, inst, sources[at], Rule::Logic);
         }
         let shifted: SmallVec<[usize; 3]> = (0..3).filter(|&at| words[at] != Some(0)).collect();
         let &[first, second] = shifted.as_slice() else { return None };
@@ -245,11 +245,11 @@ impl Simplifier {
         if value & !both != (columns[first] | columns[second]) & !both {
             return None;
         }
-        self.funnel(function, inst, sources[first], sources[second])
+        self.form_funnel_shift(function, inst, sources[first], sources[second])
     }
 
-    /// Simplifies a `SEL` of equal numbers, or with a known predicate. Returns `None` if nothing changed.
-    fn select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+    /// Simplifies a `SEL` of equal operands, or with a known predicate. Returns `None` if nothing changed.
+    fn simplify_select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
         if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {
             return None;
@@ -268,7 +268,7 @@ impl Simplifier {
             Some(number) => Operand::from(number),
             None => chosen,
         };
-        self.copy(function, inst, chosen, Rule::Select)
+        self.replace_by_copy(function, inst, chosen, Rule::Select)
     }
 
     /// Makes an `IADD3.X` whose carries are never set an `IADD3`, which reads no carries. Returns `None` if nothing changed.
@@ -283,7 +283,7 @@ impl Simplifier {
         let results = function.insts[inst].result_count();
         let operands = function.operands(inst)[..results + 3].iter().copied().collect();
         let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: results };
-        self.store(function, inst, draft, Rule::NoCarryIn)
+        self.replace_if_encodable(function, inst, draft, Rule::NoCarryIn)
     }
 
     /// Replaces carries that are never set by a predicate that is known to be false. Returns the instruction that computes this predicate.
@@ -295,10 +295,10 @@ impl Simplifier {
             return prelude.insts;
         }
         let known = self.known(function);
-        let most: u64 = [a, b, c].iter().map(|source| known.maximum(source)).sum();
+        let most: u64 = [a, b, c].iter().map(|source| known.upper_bound(source)).sum();
         let operands: SmallVec<[Operand; 8]> = smallvec![sum, Operand::PT, Operand::PT, a, b, c];
         let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: 3 };
-        if most > u64::from(u32::MAX) || self.store(function, inst, draft, Rule::NoCarry).is_none() {
+        if most > u64::from(u32::MAX) || self.replace_if_encodable(function, inst, draft, Rule::NoCarry).is_none() {
             return prelude.insts;
         }
         let operands = [carry, other, Operand::PT, Operand::PT, Operand::PT, 0.into(), 0.into()];
@@ -310,7 +310,7 @@ impl Simplifier {
     }
 
     /// Simplifies an `IADD3` of at most one nonzero summand, or of two opposite shifts. Returns `None` if nothing changed.
-    fn sum(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+    fn simplify_sum(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         if !function.insts[inst].modifiers.is_empty() || has_carry || function.sources(inst).len() != 3 {
             return None;
@@ -321,15 +321,15 @@ impl Simplifier {
         let terms: SmallVec<[Operand; 3]> =
             function.sources(inst).iter().copied().filter(|source| !self.is_zero(function, source)).collect();
         match *terms.as_slice() {
-            [] => self.copy(function, inst, Operand::RZ, Rule::Sum),
-            [term] => self.copy(function, inst, term, Rule::Sum),
-            [first, second] => self.funnel(function, inst, first, second),
+            [] => self.replace_by_copy(function, inst, Operand::RZ, Rule::Sum),
+            [term] => self.replace_by_copy(function, inst, term, Rule::Sum),
+            [first, second] => self.form_funnel_shift(function, inst, first, second),
             _ => None,
         }
     }
 
     /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift. Returns `None` if the sources are not such shifts.
-    fn funnel(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
+    fn form_funnel_shift(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
         let (high, low, distance) = [(first, second), (second, first)].into_iter().find_map(|(left, right)| {
             let [high, distance, zero] = self.shift_of(function, &left, &[Symbol::L, Symbol::U32])?;
             let [other_zero, complement, low] = self.shift_of(function, &right, &[Symbol::R, Symbol::U32, Symbol::HI])?;
@@ -340,7 +340,7 @@ impl Simplifier {
         })?;
         let result = function.results(inst)[0];
         let draft = shift_draft(&[Symbol::L, Symbol::W, Symbol::U32, Symbol::HI], result, [low, distance.into(), high]);
-        self.store(function, inst, draft, Rule::Funnel)
+        self.replace_if_encodable(function, inst, draft, Rule::Funnel)
     }
 
     /// If a shift with these modifiers computes a register: returns the sources of the shift.

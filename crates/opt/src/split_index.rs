@@ -32,10 +32,10 @@ const MAX_DEPTH: usize = 6;
 /// Largest constant to move to an address, in bytes: the offset of an access is a signed 24-bit integer.
 const MAX_OFFSET: i64 = (1 << 23) - 1;
 /// Truth tables of `LOP3` for the bitwise AND and OR of its first two sources.
-const AND: i64 = 0xc0;
-const OR: i64 = 0xfc;
+const LUT_AND: i64 = 0xc0;
+const LUT_OR: i64 = 0xfc;
 /// Largest thread index within a block, in any dimension.
-const MAX_THREAD: u32 = 1023;
+const MAX_THREAD_INDEX: u32 = 1023;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -108,7 +108,7 @@ fn match_split(function: &Function, definitions: &Definitions, is_address: &[boo
 /// Splits an index into the part that is not constant, and its constant part. `None` if there is no constant part, or if its bits may be
 /// set in the other part.
 fn without_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
-    let (first, second) = logic_sources(function, definitions, index, OR)?;
+    let (first, second) = logic_sources(function, definitions, index, LUT_OR)?;
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
     let is_apart = |number: u32, zeros: u32| number as i32 > 0 && number & !zeros == 0;
     for (one, other) in [(first, second), (second, first)] {
@@ -117,7 +117,7 @@ fn without_constant(function: &Function, definitions: &Definitions, index: Part)
             return is_apart(number, zeros(&one)).then_some((IndexRest::Register(part), number));
         }
         // The constant may be part of one of the two sources: a | (b | constant).
-        let Some((inner, last)) = other.part().and_then(|part| logic_sources(function, definitions, part, OR)) else { continue };
+        let Some((inner, last)) = other.part().and_then(|part| logic_sources(function, definitions, part, LUT_OR)) else { continue };
         if let (Some(inner_part), Some(number)) = (inner.part(), known_constant(function, definitions, &last))
             && is_apart(number, zeros(&one) & zeros(&inner))
         {
@@ -162,10 +162,10 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
     }
     let Some(part) = operand.part().filter(|part| part.count == 1 && operand.signs.is_empty() && depth > 0) else { return 0 };
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, depth - 1);
-    if let Some((first, second)) = logic_sources(function, definitions, part, AND) {
+    if let Some((first, second)) = logic_sources(function, definitions, part, LUT_AND) {
         return zeros(&first) | zeros(&second);
     }
-    if let Some((first, second)) = logic_sources(function, definitions, part, OR) {
+    if let Some((first, second)) = logic_sources(function, definitions, part, LUT_OR) {
         return zeros(&first) & zeros(&second);
     }
     let origin = definitions.origin(function, part);
@@ -176,7 +176,9 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
             Some(distance @ 0..=31) => zeros(a) << distance | ((1_u32 << distance) - 1),
             _ => 0,
         },
-        (Some(Opcode::S2R), [], [Operand { kind: OperandKind::Name(name), .. }]) if name.spelling().starts_with("SR_TID.") => !MAX_THREAD,
+        (Some(Opcode::S2R), [], [Operand { kind: OperandKind::Name(name), .. }]) if name.spelling().starts_with("SR_TID.") => {
+            !MAX_THREAD_INDEX
+        }
         _ => 0,
     }
 }
@@ -187,14 +189,14 @@ fn split_address(function: &mut Function, inst: Inst, index: IndexRest, offset: 
     let index = match index {
         IndexRest::Register(part) => Operand::from(part),
         IndexRest::Or(first, second) => {
-            let sources = [first.into(), second.into(), Operand::RZ, OR.into(), Operand::PT.inverted_predicate()];
+            let sources = [first.into(), second.into(), Operand::RZ, LUT_OR.into(), Operand::PT.inverted_predicate()];
             prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
         }
     };
     let modifiers = function.insts[inst].modifiers.clone();
     let (factor, addend) = (function.sources(inst)[1], function.sources(inst)[2]);
     let base = prelude.define(function, Class::R2, Opcode::IMAD, &modifiers, &[index, factor, addend]);
-    let half = |number: u8| base.part().map_or(base, |part| crate::rewrite::piece(part, number).into());
+    let half = |number: u8| base.part().map_or(base, |part| crate::rewrite::single_register(part, number).into());
     let (low, carry, high) = (function.new_value(Class::R), function.new_value(Class::P), function.new_value(Class::R));
     let [low, carry, high] = [low, carry, high].map(|value| Operand::from(function.whole(value)));
     let sum = [low, carry, Operand::PT, half(0), offset.into(), Operand::RZ];

@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 /// Merges blocks. Returns the number of blocks removed.
 pub fn run(function: &mut Function, _target: Target) -> usize {
-    // By block: number of references by instructions other than phis. The entry has one more, so that it is never appended to another
-    // block.
+    // For each block, the number of references by instructions other than phis. The entry has one more, so that it is never appended to
+    // another block.
     let mut mentions: IndexVec<Block, u32> = IndexVec::filled(function.blocks.len(), 0);
     mentions[function.entry()] += 1;
     for &block in &function.layout {
@@ -25,7 +25,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
             }
         }
     }
-    // By block: the block that it was merged into; the block itself if it was not merged.
+    // For each block, the block that it was merged into; the block itself if it was not merged.
     let mut place: IndexVec<Block, Block> = IndexVec::filled(function.blocks.len(), function.entry());
     function.blocks.indices().for_each(|block| place[block] = block);
     let mut joined = 0;

@@ -58,9 +58,9 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 
 /// The instructions that read each tuple, and the position of each instruction.
 struct Readers {
-    /// By value: the instructions that read a value of several registers; empty for other values.
+    /// For each value, the instructions that read a value of several registers; empty for other values.
     by_value: Vec<SmallVec<[Inst; 4]>>,
-    /// By instruction: its block and its index in the block; `None` if it is in no block.
+    /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
 }
 

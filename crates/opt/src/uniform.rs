@@ -33,7 +33,7 @@ use smallvec::SmallVec;
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::known::Known;
+use crate::known::OperandFacts;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, replace_uses};
 
@@ -57,7 +57,8 @@ pub struct Stats {
 /// Moves the uniform computations of a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
-    let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
+    let has_copies =
+        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_uniform_copy(function, inst) || is_vote(function, inst));
     if !function.layout.iter().any(has_copies) {
         return stats;
     }
@@ -66,7 +67,8 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         fold_constants(function, &definitions, block);
     }
     (stats.moved, stats.removed) = loops::run(function, encodability);
-    let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
+    let has_copies =
+        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_uniform_copy(function, inst) || is_vote(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
@@ -92,7 +94,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 }
 
 /// Returns whether an instruction is an unguarded `R2UR`, a copy to a uniform register.
-fn is_copy(function: &Function, inst: Inst) -> bool {
+fn is_uniform_copy(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::R2UR) && data.guard.is_none() && data.modifiers.is_empty() && function.operands(inst).len() == 2
 }
@@ -114,7 +116,7 @@ fn fold_constants(function: &mut Function, definitions: &Definitions, block: Blo
         }
         let result = function.operands(inst)[0];
         let has_one_result = function.results(inst)[1..].iter().all(|other| other.value().is_none());
-        if let Some(number) = Known::new(function, definitions).word(&result).filter(|_| has_one_result) {
+        if let Some(number) = OperandFacts::new(function, definitions).word(&result).filter(|_| has_one_result) {
             function.insts[inst].op = Op::Machine(Opcode::MOV);
             function.insts[inst].modifiers = Symbols::new();
             function.set_operands(inst, &[result, Operand::from(i64::from(number))], 1);
@@ -176,7 +178,7 @@ impl Candidates {
     fn has_uniform_uses(&self, function: &Function, def_use: &DefUse, barriers_before: &FxHashMap<Inst, usize>, inst: Inst) -> bool {
         let is_used = function.results(inst)[0].value().is_some_and(|value| !def_use.uses(value).is_empty());
         let mut uses = function.defined(inst).flat_map(|value| def_use.uses(value));
-        let is_uniform = |user: Inst| self.insts.contains(&user) || is_copy(function, user);
+        let is_uniform = |user: Inst| self.insts.contains(&user) || is_uniform_copy(function, user);
         is_used
             && uses.all(|used| {
                 used.operand.is_some() && is_uniform(used.inst) && barriers_before.get(&used.inst) == barriers_before.get(&inst)
@@ -185,7 +187,7 @@ impl Candidates {
 
     /// Returns whether an instruction needs at most one new copy of a source to a uniform register, and none of a predicate.
     fn needs_at_most_one_copy(&self, function: &Function, definitions: &Definitions, inst: Inst) -> bool {
-        let known = Known::new(function, definitions);
+        let known = OperandFacts::new(function, definitions);
         let mut copied: Option<Part> = None;
         for source in function.sources(inst) {
             let Some(part) = source.part().filter(|part| !self.values.contains(&part.value)) else { continue };
@@ -275,13 +277,13 @@ fn uniform_file(file: RegFile) -> RegFile {
 struct Rewriter<'a> {
     /// The instructions to move.
     candidates: &'a Candidates,
-    /// By value: its definition and its uses.
+    /// For each value, its definition and its uses.
     def_use: &'a DefUse,
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// By source operand: the result of the `R2UR` copy or vote that reads it, if there is one since the last barrier.
+    /// For each source operand, the result of the `R2UR` copy or vote that reads it, if there is one since the last barrier.
     known_copies: FxHashMap<OperandKind, Operand>,
-    /// By value: the operand that replaces it in the whole function.
+    /// For each value, the operand that replaces it in the whole function.
     replacements: &'a mut FxHashMap<Value, Operand>,
 }
 
@@ -297,7 +299,7 @@ impl Rewriter<'_> {
             }
             if self.candidates.insts.contains(&inst) {
                 self.make_uniform(function, inst, &mut kept);
-            } else if is_copy(function, inst) || is_vote(function, inst) {
+            } else if is_uniform_copy(function, inst) || is_vote(function, inst) {
                 removed += usize::from(self.simplify(function, inst));
                 if function.insts[inst].op == Op::Pseudo(Pseudo::Copy) {
                     continue;
@@ -318,7 +320,7 @@ impl Rewriter<'_> {
         if self.def_use.uses(value).iter().any(|used| used.operand.is_none()) {
             return false;
         }
-        let known = Known::new(function, self.definitions);
+        let known = OperandFacts::new(function, self.definitions);
         let replacement = if is_vote(function, inst) {
             known.truth(&source).filter(|&truth| truth).map(|_| Operand::UPT)
         } else if let Some(number) = known.word(&source) {
@@ -372,7 +374,7 @@ impl Rewriter<'_> {
         if function.values[value].file != RegFile::Predicate {
             return None;
         }
-        Known::new(function, self.definitions).truth(operand)
+        OperandFacts::new(function, self.definitions).truth(operand)
     }
 
     /// Returns the uniform equivalent of an operand of a moved instruction. Appends a copy to a uniform register to `kept` if one is
@@ -392,7 +394,7 @@ impl Rewriter<'_> {
                 let copied = function.new_value(Class::UR);
                 let result = Operand::from(function.whole(copied));
                 let source = Operand::new(operand.kind);
-                let copy = match Known::new(function, self.definitions).word(&source) {
+                let copy = match OperandFacts::new(function, self.definitions).word(&source) {
                     Some(number) => {
                         let operands = [result, Operand::from(i64::from(number))];
                         function.new_inst(Op::Machine(Opcode::UMOV), Symbols::new(), None, &operands, 1)

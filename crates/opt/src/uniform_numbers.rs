@@ -17,10 +17,10 @@
 //! a uniform register: then no later instruction can overwrite a number, whatever path other threads take. Functions that a kernel calls do
 //! not write the uniform registers of the kernel.
 //!
-//! Of all numbers, the [`MAX_NUMBERS`] that are read most often are taken; a read in a loop counts as several.
+//! At most [`MAX_NUMBERS`] doubles are moved: those that are read most often, where a read in a loop counts as several.
 //!
-//! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost is
-//! linear in the size of the function, but for sorting the numbers.
+//! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost
+//! is linear in the size of the function, but for sorting the numbers.
 
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 use oriole_ir::{Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, RegFile, Role};
@@ -30,7 +30,7 @@ use rustc_hash::FxHashMap;
 use crate::dead;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, Prelude, piece};
+use crate::rewrite::{Draft, Prelude, single_register};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
 const MAX_NUMBERS: usize = 16;
@@ -45,7 +45,7 @@ const EXAMPLE_REGISTER: u16 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of doubles that were put into uniform registers.
-    pub numbers: usize,
+    pub doubles: usize,
     /// Number of operands that now read a double from uniform registers.
     pub reads: usize,
 }
@@ -65,7 +65,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     if function.kind != FunctionKind::Kernel || !has_doubles(function) || !keeps_uniform_registers(function) {
         return Stats::default();
     }
-    let mut numbers = find(function, encodability);
+    let mut numbers = repeated_doubles(function, encodability);
     numbers.retain(|number| number.executions >= MIN_READS);
     // The sort is stable: of numbers that are read equally often, the first in the code are taken.
     numbers.sort_by(|one, other| other.executions.total_cmp(&one.executions));
@@ -85,7 +85,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         for &(inst, at) in &number.reads {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             // An earlier replacement may have used the only operand of the instruction that can be a uniform register.
-            if fits(function, inst, opcode, at, encodability) {
+            if can_read_uniform(function, inst, opcode, at, encodability) {
                 let mut draft = Draft::from_inst(function, inst, opcode);
                 draft.operands[at].kind = pair.kind;
                 draft.store(function, inst);
@@ -94,11 +94,11 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         }
         if reads > 0 {
             moves.extend(prelude.insts);
-            stats.numbers += 1;
+            stats.doubles += 1;
             stats.reads += reads;
         }
     }
-    if stats.numbers > 0 {
+    if stats.doubles > 0 {
         let entry = function.entry();
         let insts = &mut function.blocks[entry].insts;
         let first = insts.iter().position(|&inst| matches!(function.insts[inst].op, Op::Machine(_))).unwrap_or(insts.len());
@@ -129,12 +129,12 @@ fn keeps_uniform_registers(function: &Function) -> bool {
 }
 
 /// Returns the doubles that instructions read from general registers and could read from uniform ones, in the order of the code.
-fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
+fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
     let definitions = Definitions::compute(function);
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let mut numbers: Vec<RepeatedDouble> = Vec::new();
-    let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut doubles: Vec<RepeatedDouble> = Vec::new();
+    let mut index_of_bits: FxHashMap<u64, usize> = FxHashMap::default();
     for &block in &function.layout {
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
         for &inst in &function.blocks[block].insts {
@@ -143,19 +143,19 @@ fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Repeat
             };
             for at in function.insts[inst].result_count()..function.operands(inst).len() {
                 let Some(bits) = known_double(function, &definitions, &function.operands(inst)[at]) else { continue };
-                if !fits(function, inst, opcode, at, encodability) {
+                if !can_read_uniform(function, inst, opcode, at, encodability) {
                     continue;
                 }
-                let place = *places.entry(bits).or_insert(numbers.len());
-                if place == numbers.len() {
-                    numbers.push(RepeatedDouble { bits, executions: 0.0, reads: Vec::new() });
+                let place = *index_of_bits.entry(bits).or_insert(doubles.len());
+                if place == doubles.len() {
+                    doubles.push(RepeatedDouble { bits, executions: 0.0, reads: Vec::new() });
                 }
-                numbers[place].executions += executions;
-                numbers[place].reads.push((inst, at));
+                doubles[place].executions += executions;
+                doubles[place].reads.push((inst, at));
             }
         }
     }
-    numbers
+    doubles
 }
 
 /// Returns the bits of a pair of general registers whose content is known.
@@ -164,7 +164,7 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
     if function.values[part.value].file != RegFile::General {
         return None;
     }
-    let word = |number: u8| match definitions.known_content(function, piece(part, number)) {
+    let word = |number: u8| match definitions.known_content(function, single_register(part, number)) {
         Some(KnownWord::Integer(word)) => Some(u64::from(word)),
         _ => None,
     };
@@ -172,7 +172,7 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
 }
 
 /// Returns whether the target can encode an instruction with operand `at` in uniform registers.
-fn fits(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
+fn can_read_uniform(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
     let mut draft = Draft::from_inst(function, inst, opcode);
     draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };
     encodability.is_encodable(function, inst, &draft)

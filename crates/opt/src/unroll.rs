@@ -30,7 +30,7 @@
 use oriole_hardware::Hardware;
 use oriole_hardware::costs::Costs;
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity, remove_unreachable_blocks};
-use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Value};
+use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Value};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
@@ -39,13 +39,13 @@ use crate::definitions::Definitions;
 use crate::redirect_edges::split_edges;
 use crate::remarks::{Remarks, location_of};
 use crate::straighten;
-use bound::Bound;
-use copies::{Mapping, add_source, copy, copy_inst, insert_before_end, new_phis, redirect, set_branches, set_jump};
-use shape::Shape;
-use wide::WideBound;
+use copies::{CopyMapping, add_source, copy_inst, copy_loop, insert_before_end, new_phis, redirect, set_branches, set_jump};
+use counted::CountedLoop;
+use shape::UnrollableLoop;
 
 pub(crate) mod bound;
 mod copies;
+mod counted;
 mod divergent;
 pub(crate) mod shape;
 mod trips;
@@ -55,9 +55,9 @@ mod wide;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loops that were fully unrolled.
-    pub full: usize,
+    pub fully_unrolled: usize,
     /// Number of loops that were unrolled by a factor.
-    pub partial: usize,
+    pub partially_unrolled: usize,
 }
 
 /// Maximum number of iterations of a loop to unroll fully.
@@ -78,11 +78,11 @@ const MIN_GROWTH: usize = 600;
 /// How a loop is unrolled, with the number of copies of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
-    /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
+    /// Unrolled fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
     Full(u32),
-    /// By this factor, which divides the number of iterations: no remainder loop.
+    /// Unrolled by this factor, which divides the number of iterations: no remainder loop.
     Exact(u32),
-    /// By this factor; the old loop is the remainder loop.
+    /// Unrolled by this factor; the old loop is the remainder loop.
     Guarded(u32),
     /// As `Guarded`, for threads that execute different numbers of iterations; they reconverge before the remainder loop.
     Divergent(u32),
@@ -98,10 +98,10 @@ impl UnrollPlan {
             UnrollPlan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
             UnrollPlan::Exact(factor) => format!("{factor} iterations were joined into one"),
             UnrollPlan::Guarded(factor) | UnrollPlan::Divergent(factor) => {
-                format!("{factor} iterations were joined into one; the old loop executes the rest")
+                format!("{factor} iterations were joined into one; the old loop executes the remainder_entry")
             }
             UnrollPlan::Straight(factor) => {
-                format!("{factor} iterations were joined into one; guarded copies of the body execute the rest")
+                format!("{factor} iterations were joined into one; guarded copies of the body execute the remainder_entry")
             }
         }
     }
@@ -126,23 +126,23 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     let definitions = Definitions::compute(function);
     // For each unrolled loop: the header of the old loop and the new blocks to place before it.
     let mut new_blocks: Vec<(Block, Vec<Block>)> = Vec::new();
-    for (shape, plan) in &shapes {
+    for (old_loop, plan) in &shapes {
         let blocks = match plan {
-            UnrollPlan::Full(tests) => unroll_fully(function, shape, *tests),
-            UnrollPlan::Exact(factor) => unroll_exactly(function, shape, *factor),
-            UnrollPlan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
-            UnrollPlan::Divergent(factor) => divergent::unroll(function, &definitions, shape, (*factor, false)),
-            UnrollPlan::Straight(factor) => divergent::unroll(function, &definitions, shape, (*factor, true)),
+            UnrollPlan::Full(tests) => unroll_fully(function, old_loop, *tests),
+            UnrollPlan::Exact(factor) => unroll_exactly(function, old_loop, *factor),
+            UnrollPlan::Guarded(factor) => unroll_guarded(function, &definitions, old_loop, *factor),
+            UnrollPlan::Divergent(factor) => divergent::unroll(function, &definitions, old_loop, (*factor, false)),
+            UnrollPlan::Straight(factor) => divergent::unroll(function, &definitions, old_loop, (*factor, true)),
         };
-        let place = location_of(function, shape.header);
+        let place = location_of(function, old_loop.header);
         if let Some(blocks) = blocks {
             remarks.done(PASS, place, || plan.describe());
             if matches!(plan, UnrollPlan::Full(_)) {
-                stats.full += 1;
+                stats.fully_unrolled += 1;
             } else {
-                stats.partial += 1;
+                stats.partially_unrolled += 1;
             }
-            new_blocks.push((shape.header, blocks));
+            new_blocks.push((old_loop.header, blocks));
         } else {
             remarks.missed(PASS, place, || "no exit test could be written for the joined iterations".to_owned());
         }
@@ -168,7 +168,7 @@ struct Budget {
 }
 
 /// Returns the loops to unroll, each with how it is unrolled. `taken_branch` is the cost of a taken branch in cycles.
-fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, UnrollPlan)> {
+fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
@@ -188,11 +188,11 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             miss("`.pragma \"nounroll\"` forbids it");
             continue;
         }
-        let Some(shape) = Shape::find(function, &flow, &dominators, &loops, id, &positions) else {
+        let Some(old_loop) = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions) else {
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
-        let body = BodyProperties::collect(function, &shape);
+        let body = BodyProperties::collect(function, &old_loop);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
                 let post_dominators = PostDominators::compute(function, &flow);
@@ -200,10 +200,10 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             });
             found.is_uniform(condition)
         };
-        match plan_for(function, &definitions, &shape, &body, taken_branch, &mut is_uniform) {
+        match plan_for(function, &definitions, &old_loop, &body, taken_branch, &mut is_uniform) {
             Ok((plan, growth)) if growth <= budget.insts_left => {
                 budget.insts_left -= growth;
-                chosen.push((shape, plan));
+                chosen.push((old_loop, plan));
             }
             Ok(_) => miss("the function has grown as much as unrolling may make it"),
             Err(reason) => miss(reason),
@@ -228,9 +228,9 @@ struct BodyProperties {
 
 impl BodyProperties {
     /// Collects the properties of the body of a loop.
-    fn collect(function: &Function, shape: &Shape) -> BodyProperties {
+    fn collect(function: &Function, old_loop: &UnrollableLoop) -> BodyProperties {
         let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
-        for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
+        for &inst in old_loop.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);
         }
         body
@@ -238,7 +238,7 @@ impl BodyProperties {
 
     /// Updates the properties for one instruction of the body.
     fn add_inst(&mut self, function: &Function, inst: Inst) {
-        self.has_unique_inst |= shape::is_unique(function, inst);
+        self.has_unique_inst |= shape::must_not_be_copied(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
@@ -262,7 +262,7 @@ impl BodyProperties {
 fn plan_for(
     function: &Function,
     definitions: &Definitions,
-    shape: &Shape,
+    old_loop: &UnrollableLoop,
     body: &BodyProperties,
     taken_branch: usize,
     is_uniform: &mut dyn FnMut(Value) -> bool,
@@ -271,8 +271,8 @@ fn plan_for(
         return Err("its body has a call, an exit, or an instruction that must not be copied");
     }
     let size = body.size.max(1);
-    let tests = trips::count_tests(function, definitions, shape, MAX_COUNTED_TRIPS);
-    let trips = tests.map(|tests| if shape.tests_at_end() { tests } else { tests - 1 });
+    let tests = trips::count_tests(function, definitions, old_loop, MAX_COUNTED_TRIPS);
+    let trips = tests.map(|tests| if old_loop.tests_at_end() { tests } else { tests - 1 });
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
         if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
@@ -289,126 +289,50 @@ fn plan_for(
             return Ok((UnrollPlan::Exact(factor), size * (factor as usize - 1)));
         }
     }
-    let condition = shape.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
+    let condition = old_loop.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     let is_divergent = !is_uniform(condition);
     const UNEVEN: &str = "threads of a warp may execute different numbers of iterations";
     if body.has_lane_exchange && is_divergent {
         return Err(UNEVEN);
     }
-    let counting =
-        CountedLoop::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
+    let counting = CountedLoop::find(function, definitions, old_loop)
+        .ok_or("it does not count up or down to a number that is fixed before the loop")?;
     let fits = |&(factor, most): &(u32, usize)| size * factor as usize <= most;
     let (factor, _) = FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
-        counting.max_trips(function, definitions, shape) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
-    let is_guardable = counting.can_guard(function, definitions, omitted_tests(shape, factor));
+        counting.max_trips(function, definitions, old_loop) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
+    let is_guardable = counting.can_guard(function, definitions, omitted_tests(old_loop, factor));
     if is_short {
         return Err("it has too few iterations");
     }
     if !is_guardable {
         return Err("its exit test cannot be made for several iterations at once");
     }
-    let meets = is_divergent && shape.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
-    if meets && divergent::is_small(function, shape, taken_branch) && counting.has_short_remainder(function, definitions, shape, factor) {
+    let meets = is_divergent && old_loop.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
+    if meets
+        && divergent::fits_straight_copies(function, old_loop, taken_branch)
+        && counting.has_short_remainder(function, definitions, old_loop, factor)
+    {
         return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
     // this time counts, and unrolling pays off only if the loop has loads to overlap.
-    match (is_divergent && shape.is_nested && !body.has_loads, meets) {
+    match (is_divergent && old_loop.is_nested && !body.has_loads, meets) {
         (true, _) => Err(UNEVEN),
         (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
         (false, false) => Ok((UnrollPlan::Guarded(factor), size * factor as usize)),
     }
 }
 
-/// The counter and the limit of a counted loop.
-enum CountedLoop {
-    /// The counter has 32 bits.
-    Narrow(Bound),
-    /// The counter has 64 bits.
-    Wide(WideBound),
-}
-
-impl CountedLoop {
-    /// Matches a counted loop with a counter of 32 or 64 bits; `None` for other loops.
-    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<CountedLoop> {
-        let narrow = Bound::find(function, definitions, shape).map(CountedLoop::Narrow);
-        narrow.or_else(|| WideBound::find(function, definitions, shape).map(CountedLoop::Wide))
-    }
-
-    /// Returns the phi that defines the counter.
-    fn counter(&self) -> Inst {
-        match self {
-            CountedLoop::Narrow(bound) => bound.counter,
-            CountedLoop::Wide(bound) => bound.counter,
-        }
-    }
-
-    /// Returns the instructions that compute the exit condition from the counter; the last one writes the predicate.
-    fn compares(&self) -> &[Inst] {
-        match self {
-            CountedLoop::Narrow(bound) => std::slice::from_ref(&bound.compare),
-            CountedLoop::Wide(bound) => &bound.compares,
-        }
-    }
-
-    /// Returns whether one guard can test `tests` exit tests at once.
-    fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
-        match self {
-            CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
-            CountedLoop::Wide(_) => true,
-        }
-    }
-
-    /// Returns an upper bound of the number of iterations.
-    fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
-        let CountedLoop::Narrow(bound) = self else { return u64::MAX };
-        let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
-        bound.max_trips(start, limit)
-    }
-
-    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
-    fn has_short_remainder(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
-        let CountedLoop::Narrow(bound) = self else { return false };
-        let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
-        bound.has_short_remainder(start.0, limit.0, factor)
-    }
-
-    /// Emits the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`, and
-    /// for the value `next`, appended to `end`. Returns the predicates of both; `None` if the test cannot be expressed.
-    fn emit_guards(
-        &self,
-        function: &mut Function,
-        definitions: &Definitions,
-        tests: u32,
-        (start, before): (Operand, &mut Vec<Inst>),
-        (next, end): (Operand, &mut Vec<Inst>),
-    ) -> Option<(Operand, Operand)> {
-        match self {
-            CountedLoop::Narrow(bound) => {
-                let guarded = bound.prepare(function, definitions, tests, before)?;
-                let first = bound.guard(function, &guarded, start, true, before);
-                Some((first, bound.guard(function, &guarded, next, false, end)))
-            }
-            CountedLoop::Wide(bound) => {
-                let (start, next) = (start.part()?, next.part()?);
-                let guarded = bound.prepare(function, tests, before);
-                let first = bound.guard(function, &guarded, start, tests, true, before);
-                Some((first, bound.guard(function, &guarded, next, tests, false, end)))
-            }
-        }
-    }
-}
-
 /// Returns the number of exit tests that the unrolled body omits.
-fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
-    if shape.tests_at_end() { factor - 1 } else { factor }
+fn omitted_tests(old_loop: &UnrollableLoop, factor: u32) -> u32 {
+    if old_loop.tests_at_end() { factor - 1 } else { factor }
 }
 
 /// Gives each loop one entry block and an exit block that nothing else enters, puts the loops into loop-closed SSA form, and returns them.
-fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> Vec<(Shape, UnrollPlan)> {
+fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPlan)>) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let mut shapes = chosen;
-    let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
+    let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (old_loop, _))| (old_loop.header, number)).collect();
     for number in 0..shapes.len() {
         let (exiting, old) = (shapes[number].0.exiting, shapes[number].0.exit);
         let exit = split_edges(function, old, &[exiting]);
@@ -418,72 +342,72 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> V
             shapes[next].0.entries.iter_mut().filter(|entry| **entry == exiting).for_each(|entry| *entry = exit);
         }
     }
-    for (shape, _) in &mut shapes {
-        let entries = std::mem::take(&mut shape.entries);
-        shape.entries.push(split_edges(function, shape.header, &entries));
+    for (old_loop, _) in &mut shapes {
+        let entries = std::mem::take(&mut old_loop.entries);
+        old_loop.entries.push(split_edges(function, old_loop.header, &entries));
     }
     let (mut before, mut after) = (vec![None; function.blocks.len()], vec![None; function.blocks.len()]);
     let mut owner: Vec<Option<usize>> = vec![None; function.blocks.len()];
-    for (number, (shape, _)) in shapes.iter().enumerate() {
-        before[shape.header.position()] = Some(shape.entries[0]);
-        after[shape.blocks[shape.blocks.len() - 1].position()] = Some(shape.exit);
-        shape.blocks.iter().for_each(|block| owner[block.position()] = Some(number));
+    for (number, (old_loop, _)) in shapes.iter().enumerate() {
+        before[old_loop.header.position()] = Some(old_loop.entries[0]);
+        after[old_loop.blocks[old_loop.blocks.len() - 1].position()] = Some(old_loop.exit);
+        old_loop.blocks.iter().for_each(|block| owner[block.position()] = Some(number));
     }
     let places = |&block: &Block| [before[block.position()], Some(block), after[block.position()]];
     function.layout = function.layout.iter().flat_map(places).flatten().collect();
-    let exits: Vec<(Block, Block)> = shapes.iter().map(|(shape, _)| (shape.exiting, shape.exit)).collect();
+    let exits: Vec<(Block, Block)> = shapes.iter().map(|(old_loop, _)| (old_loop.exiting, old_loop.exit)).collect();
     copies::close_loops(function, &owner, &exits);
     shapes
 }
 
 /// Returns a function that gives the value of each phi of the header in the iteration after the copy `mapping`.
-fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, Inst) -> Value + 'a {
+fn next_start<'a>(old_loop: &'a UnrollableLoop, mapping: &'a CopyMapping) -> impl Fn(&Function, Inst) -> Value + 'a {
     move |function, phi| {
-        let source = shape.latch_source(function, phi).and_then(|source| source.value());
-        mapping.value(source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its back edge", shape.header)))
+        let source = old_loop.latch_source(function, phi).and_then(|source| source.value());
+        mapping.value(source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its back edge", old_loop.header)))
     }
 }
 
 /// Replaces the branches of a copy of the exiting block by a branch to the next block in the loop: the exit condition is known to be false.
-fn continue_loop(function: &mut Function, shape: &Shape, mapping: &Mapping) {
-    let inside = function.successors(shape.exiting).into_iter().find(|&block| block != shape.exit).unwrap_or(shape.header);
-    set_jump(function, mapping.block(shape.exiting), mapping.block(inside));
+fn continue_loop(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
+    let inside = function.successors(old_loop.exiting).into_iter().find(|&block| block != old_loop.exit).unwrap_or(old_loop.header);
+    set_jump(function, mapping.block(old_loop.exiting), mapping.block(inside));
 }
 
 /// Unrolls a loop fully, into `tests` copies of its body. Returns the new blocks.
-fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Vec<Block>> {
-    let entry = shape.entries[0];
-    let mut copies: Vec<Mapping> = Vec::new();
+fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) -> Option<Vec<Block>> {
+    let entry = old_loop.entries[0];
+    let mut copies: Vec<CopyMapping> = Vec::new();
     for number in 0..tests {
         let mapping = match copies.last() {
-            None => copy(function, shape, |function, phi| {
-                let source = shape.entry_source(function, phi).and_then(|source| source.value());
-                source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its entry", shape.header))
+            None => copy_loop(function, old_loop, |function, phi| {
+                let source = old_loop.entry_source(function, phi).and_then(|source| source.value());
+                source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its entry", old_loop.header))
             }),
             Some(last) => {
-                let mapping = copy(function, shape, next_start(shape, last));
-                redirect(function, last.block(shape.latch), last.block(shape.header), mapping.block(shape.header));
+                let mapping = copy_loop(function, old_loop, next_start(old_loop, last));
+                redirect(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
                 mapping
             }
         };
-        let exiting = mapping.block(shape.exiting);
+        let exiting = mapping.block(old_loop.exiting);
         if number + 1 < tests {
-            continue_loop(function, shape, &mapping);
+            continue_loop(function, old_loop, &mapping);
         } else {
             // If the test is not at the end of the loop, the part of the last copy after it becomes unreachable.
-            set_jump(function, exiting, shape.exit);
+            set_jump(function, exiting, old_loop.exit);
         }
         copies.push(mapping);
     }
     let (first, last) = (copies.first()?, copies.last()?);
-    redirect(function, entry, shape.header, first.block(shape.header));
-    redirect_exit_phis(function, shape, last);
-    Some(copies.iter().flat_map(Mapping::copies).collect())
+    redirect(function, entry, old_loop.header, first.block(old_loop.header));
+    redirect_exit_phis(function, old_loop, last);
+    Some(copies.iter().flat_map(CopyMapping::copies).collect())
 }
 
 /// Makes the phis of the exit block read the values of a copy instead of the values of the old loop, which is no longer reachable.
-fn redirect_exit_phis(function: &mut Function, shape: &Shape, mapping: &Mapping) {
-    for phi in function.phis(shape.exit).to_vec() {
+fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
+    for phi in function.phis(old_loop.exit).to_vec() {
         for operand in function.sources_mut(phi) {
             *operand = mapping.operand(*operand);
         }
@@ -493,7 +417,7 @@ fn redirect_exit_phis(function: &mut Function, shape: &Shape, mapping: &Mapping)
 /// The copies of a loop body that form the unrolled loop.
 struct NewLoop {
     /// The copies of the body, in execution order.
-    copies: Vec<Mapping>,
+    copies: Vec<CopyMapping>,
     /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
 }
@@ -501,41 +425,41 @@ struct NewLoop {
 impl NewLoop {
     /// Creates `factor` copies of the body with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test;
     /// none does if `tested` is `None`.
-    fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
-        let phis = new_phis(function, shape.header);
-        let mut copies: Vec<Mapping> = Vec::new();
+    fn create(function: &mut Function, old_loop: &UnrollableLoop, factor: u32, tested: Option<u32>) -> NewLoop {
+        let phis = new_phis(function, old_loop.header);
+        let mut copies: Vec<CopyMapping> = Vec::new();
         for number in 0..factor {
             let mapping = match copies.last() {
-                None => copy(function, shape, |function, phi| {
+                None => copy_loop(function, old_loop, |function, phi| {
                     let new = phis.iter().find(|pair| pair.0 == phi).and_then(|pair| function.results(pair.1)[0].value());
-                    new.unwrap_or_else(|| panic!("a phi of {:?} has no copy", shape.header))
+                    new.unwrap_or_else(|| panic!("a phi of {:?} has no copy", old_loop.header))
                 }),
                 Some(last) => {
-                    let mapping = copy(function, shape, next_start(shape, last));
-                    redirect(function, last.block(shape.latch), last.block(shape.header), mapping.block(shape.header));
+                    let mapping = copy_loop(function, old_loop, next_start(old_loop, last));
+                    redirect(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
                     mapping
                 }
             };
             if tested != Some(number) {
-                continue_loop(function, shape, &mapping);
+                continue_loop(function, old_loop, &mapping);
             }
             copies.push(mapping);
         }
-        let header = copies[0].block(shape.header);
+        let header = copies[0].block(old_loop.header);
         function.blocks[header].insts.splice(0..0, phis.iter().map(|pair| pair.1));
         NewLoop { copies, phis }
     }
 
     /// Returns the copy that executes last.
-    fn last(&self) -> &Mapping {
+    fn last(&self) -> &CopyMapping {
         &self.copies[self.copies.len() - 1]
     }
 
     /// Adds the sources of the phis of the new header.
-    fn complete_phis(&self, function: &mut Function, shape: &Shape) {
-        let (entry, latch) = (shape.entries[0], self.last().block(shape.latch));
+    fn complete_phis(&self, function: &mut Function, old_loop: &UnrollableLoop) {
+        let (entry, latch) = (old_loop.entries[0], self.last().block(old_loop.latch));
         for &(old, new) in &self.phis {
-            let (Some(first), Some(next)) = (shape.entry_source(function, old), shape.latch_source(function, old)) else { continue };
+            let (Some(first), Some(next)) = (old_loop.entry_source(function, old), old_loop.latch_source(function, old)) else { continue };
             add_source(function, new, first, entry);
             add_source(function, new, self.last().operand(next), latch);
         }
@@ -543,51 +467,51 @@ impl NewLoop {
 }
 
 /// Unrolls a loop by a factor that divides its number of iterations. Returns the new blocks.
-fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
-    let tested = if shape.tests_at_end() { factor - 1 } else { 0 };
-    let new = NewLoop::create(function, shape, factor, Some(tested));
-    let header = new.copies[0].block(shape.header);
+fn unroll_exactly(function: &mut Function, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
+    let tested = if old_loop.tests_at_end() { factor - 1 } else { 0 };
+    let new = NewLoop::create(function, old_loop, factor, Some(tested));
+    let header = new.copies[0].block(old_loop.header);
     let last = new.last();
-    redirect(function, last.block(shape.latch), last.block(shape.header), header);
-    new.complete_phis(function, shape);
-    redirect(function, shape.entries[0], shape.header, header);
-    redirect_exit_phis(function, shape, &new.copies[tested as usize]);
-    Some(new.copies.iter().flat_map(Mapping::copies).collect())
+    redirect(function, last.block(old_loop.latch), last.block(old_loop.header), header);
+    new.complete_phis(function, old_loop);
+    redirect(function, old_loop.entries[0], old_loop.header, header);
+    redirect_exit_phis(function, old_loop, &new.copies[tested as usize]);
+    Some(new.copies.iter().flat_map(CopyMapping::copies).collect())
 }
 
 /// Unrolls a loop by `factor`; the old loop stays as the remainder loop. Returns the new blocks.
-fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
-    let counting = CountedLoop::find(function, definitions, shape)?;
-    let entry = shape.entries[0];
-    let (start, next) = (shape.entry_source(function, counting.counter())?, shape.latch_source(function, counting.counter())?);
-    let new = NewLoop::create(function, shape, factor, None);
+fn unroll_guarded(function: &mut Function, definitions: &Definitions, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
+    let counting = CountedLoop::find(function, definitions, old_loop)?;
+    let entry = old_loop.entries[0];
+    let (start, next) = (old_loop.entry_source(function, counting.counter())?, old_loop.latch_source(function, counting.counter())?);
+    let new = NewLoop::create(function, old_loop, factor, None);
     let last = new.last();
-    let (header, latch) = (new.copies[0].block(shape.header), last.block(shape.latch));
+    let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
-    let tests = omitted_tests(shape, factor);
+    let tests = omitted_tests(old_loop, factor);
     let (is_worth, goes_on) = counting.emit_guards(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
-    let rest = function.new_block();
+    let remainder_entry = function.new_block();
     insert_before_end(function, latch, end);
-    set_branches(function, latch, Some((goes_on, header)), rest);
-    new.complete_phis(function, shape);
+    set_branches(function, latch, Some((goes_on, header)), remainder_entry);
+    new.complete_phis(function, old_loop);
     insert_before_end(function, entry, before);
-    set_branches(function, entry, Some((is_worth, header)), shape.header);
-    write_rest(function, shape, counting.compares(), last, rest);
-    Some(new.copies.iter().flat_map(Mapping::copies).chain([rest]).collect())
+    set_branches(function, entry, Some((is_worth, header)), old_loop.header);
+    fill_remainder_entry(function, old_loop, counting.compares(), last, remainder_entry);
+    Some(new.copies.iter().flat_map(CopyMapping::copies).chain([remainder_entry]).collect())
 }
 
-/// Fills the block `rest` after the unrolled loop, which continues with the remainder loop or leaves it.
-fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &Mapping, rest: Block) {
-    for phi in function.phis(shape.header).to_vec() {
-        if let Some(source) = shape.latch_source(function, phi) {
-            add_source(function, phi, last.operand(source), rest);
+/// Fills the block `remainder_entry`, which follows the unrolled loop and branches to the remainder loop or to the exit.
+fn fill_remainder_entry(function: &mut Function, old_loop: &UnrollableLoop, compares: &[Inst], last: &CopyMapping, remainder_entry: Block) {
+    for phi in function.phis(old_loop.header).to_vec() {
+        if let Some(source) = old_loop.latch_source(function, phi) {
+            add_source(function, phi, last.operand(source), remainder_entry);
         }
     }
-    if !shape.tests_at_end() {
-        let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[shape.header.into()], 0);
+    if !old_loop.tests_at_end() {
+        let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[old_loop.header.into()], 0);
         function.insts[branch].location =
-            function.terminators(shape.latch).last().map(|&end| function.insts[end].location).unwrap_or_default();
-        function.blocks[rest].insts.push(branch);
+            function.terminators(old_loop.latch).last().map(|&end| function.insts[end].location).unwrap_or_default();
+        function.blocks[remainder_entry].insts.push(branch);
         return;
     }
     // The comparison is repeated here, so that the one in the new loop is dead unless the body reads it.
@@ -598,19 +522,19 @@ fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &
             mapping.set(value, copy);
         }
         let copy = copy_inst(function, &mapping, compare);
-        function.blocks[rest].insts.push(copy);
+        function.blocks[remainder_entry].insts.push(copy);
     }
-    for inst in function.terminators(shape.exiting).to_vec() {
-        let branch = copy_inst(function, &Mapping::default(), inst);
-        if let (Some(guard), OperandKind::Value(part)) = (function.insts[branch].guard, shape.guard.kind) {
+    for inst in function.terminators(old_loop.exiting).to_vec() {
+        let branch = copy_inst(function, &CopyMapping::default(), inst);
+        if let (Some(guard), OperandKind::Value(part)) = (function.insts[branch].guard, old_loop.guard.kind) {
             let kind = OperandKind::Value(Part { value: mapping.value(part.value), ..part });
             function.insts[branch].guard = Some(Guard { kind, ..guard });
         }
-        function.blocks[rest].insts.push(branch);
+        function.blocks[remainder_entry].insts.push(branch);
     }
-    for phi in function.phis(shape.exit).to_vec() {
+    for phi in function.phis(old_loop.exit).to_vec() {
         let source = function.sources(phi)[0];
-        add_source(function, phi, last.operand(source), rest);
+        add_source(function, phi, last.operand(source), remainder_entry);
     }
 }
 
@@ -645,7 +569,7 @@ bb2:
             );
             let mut function = text::parse(&text).unwrap().remove(0);
             let stats = run(&mut function, &Hardware::built_in(Target::parse("sm_90a").unwrap()));
-            (stats.full, stats.partial)
+            (stats.fully_unrolled, stats.partially_unrolled)
         };
         assert_eq!(counted("0x3"), (1, 0));
         assert_eq!(counted("c[0x0][0x210]"), (0, 1));

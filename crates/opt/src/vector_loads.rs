@@ -12,8 +12,8 @@
 //! changes. The vector load is inserted before the first of the loads. Loads are joined within a block, if nothing between them may write
 //! memory or wait for other threads.
 //!
-//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function but for the estimate,
-//! which visits a register at most [`MAX_BITS`] times.
+//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function; the analysis visits
+//! a register at most [`MAX_BITS`] times.
 
 use oriole_ir::{
     Block, Class, Function, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Target, machine,
@@ -184,7 +184,7 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
 
 /// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
 struct TrailingZeros {
-    /// By value: its number of known trailing zero bits.
+    /// For each value, its number of known trailing zero bits.
     bits: Vec<u8>,
 }
 

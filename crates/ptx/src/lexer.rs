@@ -329,7 +329,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Extends the current identifier over the modifiers that follow it directly: `ld` becomes `ld.global.f32`.
-    pub fn extend_head(&mut self) {
+    pub(crate) fn extend_head(&mut self) {
         let next = |lexer: &Self| lexer.byte(lexer.position) == b'.' && is(lexer.byte(lexer.position + 1), NAME);
         // Valid only if the identifier is the current token, because there is no look-ahead beyond it.
         while next(self) {
@@ -340,17 +340,17 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns whether nothing is between the previous token and the current one.
-    pub fn is_adjacent(&self) -> bool {
+    pub(crate) fn is_adjacent(&self) -> bool {
         self.last_end == self.token.span.start
     }
 
     /// Returns whether `byte` directly follows the current token.
-    pub fn followed_by(&self, byte: u8) -> bool {
+    pub(crate) fn followed_by(&self, byte: u8) -> bool {
         self.byte(self.position) == byte
     }
 
     /// Returns the first byte of the token after the current one; 0 at the end.
-    pub fn next_significant_byte(&self) -> u8 {
+    pub(crate) fn next_significant_byte(&self) -> u8 {
         // Fast path: most tokens are followed by punctuation or one blank.
         let next = self.byte(self.position);
         if !is(next, SPACE) && !matches!(next, b'/' | b'#') {

@@ -72,7 +72,7 @@ pub struct Platform {
 
 impl Platform {
     /// Returns whether kernels have the larger parameter space of PTX 8.1.
-    pub fn has_large_parameter_space(&self) -> bool {
+    pub(crate) fn has_large_parameter_space(&self) -> bool {
         self.version >= PtxVersion::new(8, 1) && self.target.number() >= 70
     }
 
@@ -93,7 +93,7 @@ impl Platform {
     }
 
     /// Returns whether a feature that was removed from `requirement` on is absent here.
-    pub fn has_reached(&self, requirement: &Requirement) -> bool {
+    pub(crate) fn has_reached(&self, requirement: &Requirement) -> bool {
         self.missing(requirement).is_none()
     }
 }

@@ -126,7 +126,7 @@ impl ScalarType {
 
     /// Returns whether registers and variables may be declared with this type.
     #[rustfmt::skip]
-    pub fn is_declarable(self) -> bool {
+    pub(crate) fn is_declarable(self) -> bool {
         use ScalarType::*;
         matches!(
             self,
@@ -197,7 +197,7 @@ impl AddressSpace {
     }
 
     /// Returns whether a 32-bit register may hold an address of this space even if the module's address size is 64.
-    pub fn takes_32_bit_addresses(self) -> bool {
+    pub(crate) fn takes_32_bit_addresses(self) -> bool {
         !matches!(self, AddressSpace::Generic | AddressSpace::Global | AddressSpace::Any)
     }
 }

@@ -23,7 +23,7 @@ struct CopySource {
     /// Number of registers that the source fills.
     width: u8,
     /// First register of the source before the instruction; `None` if it is a dropped value, a constant, or of another register file.
-    was_at: Option<Reg>,
+    initial_register: Option<Reg>,
 }
 
 impl Assigner<'_> {
@@ -34,8 +34,8 @@ impl Assigner<'_> {
         let value = state.results[0].value;
         let class = self.class_of(value);
         let sources = self.sources_of_copy(inst, class)?;
-        let after = self.free_for_results(&state);
-        let place = match window_with_fewest_moves(class, &sources, &after).or_else(|| self.choose_registers(value, &after)) {
+        let available = self.free_for_results(&state);
+        let place = match window_with_fewest_moves(class, &sources, &available).or_else(|| self.choose_registers(value, &available)) {
             Some(place) => place,
             None => self.make_room_for_result(&mut state, class).ok_or_else(|| self.limit_error(&state))?,
         };
@@ -60,8 +60,8 @@ impl Assigner<'_> {
             // The single source of a copy fills the result, also if it is a constant, whose width is not known otherwise.
             let width = if operands.len() == 1 { class.width } else { operand_width(operand) };
             let part = part_in_file(self.function, operand, self.inputs.file);
-            let was_at = part.and_then(|part| Some(self.registers.register_of(part.value)? + part.first));
-            let source = CopySource { operand: *operand, offset, width, was_at };
+            let initial_register = part.and_then(|part| Some(self.registers.register_of(part.value)? + part.first));
+            let source = CopySource { operand: *operand, offset, width, initial_register };
             offset += width;
             source
         });
@@ -74,7 +74,7 @@ impl Assigner<'_> {
         let to = state.results[0].chosen_register();
         let mut moves = self.moves_before(state);
         for source in sources {
-            if let Some(at) = source.was_at {
+            if let Some(at) = source.initial_register {
                 moves.extend(Move::tuple(to + source.offset, at, source.width));
             }
         }
@@ -86,7 +86,7 @@ impl Assigner<'_> {
         let mut number = 0;
         while let Some(source) = sources.get(number) {
             number += 1;
-            if source.was_at.is_some() {
+            if source.initial_register.is_some() {
                 continue;
             }
             let is_pair_of_zeros = is_zero(source) && sources.get(number).is_some_and(is_zero);
@@ -113,20 +113,20 @@ fn is_zero(source: &CopySource) -> bool {
 }
 
 /// Returns the first register of the window for the result in which the most source registers already are at their offsets. Each source in
-/// registers suggests the window in which it would not move. `None` if no suggested window is in `after`, the registers that are free or
-/// held by dying sources.
+/// registers suggests the window in which it would not move. `None` if no suggested window is in `available`, the registers that are free
+/// or held by dying sources.
 ///
 /// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only
 /// taken if all of it is free or held by dying sources.
-fn window_with_fewest_moves(class: Class, sources: &[CopySource], after: &RegisterSet) -> Option<Reg> {
+fn window_with_fewest_moves(class: Class, sources: &[CopySource], available: &RegisterSet) -> Option<Reg> {
     let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {
-        let place = source.was_at.and_then(|at| at.checked_sub(source.offset));
-        let Some(place) = place.filter(|place| place.is_aligned(class.align) && after.has_all(*place, class.width)) else { continue };
-        match wishes.iter_mut().find(|wish| wish.0 == place) {
-            Some(wish) => wish.1 += u32::from(operand_width(&source.operand)),
+        let place = source.initial_register.and_then(|at| at.checked_sub(source.offset));
+        let Some(place) = place.filter(|place| place.is_aligned(class.align) && available.has_all(*place, class.width)) else { continue };
+        match wishes.iter_mut().find(|hinted_register| hinted_register.0 == place) {
+            Some(hinted_register) => hinted_register.1 += u32::from(operand_width(&source.operand)),
             None => wishes.push((place, u32::from(operand_width(&source.operand)))),
         }
     }
-    wishes.iter().max_by_key(|wish| wish.1).map(|wish| wish.0)
+    wishes.iter().max_by_key(|hinted_register| hinted_register.1).map(|hinted_register| hinted_register.0)
 }

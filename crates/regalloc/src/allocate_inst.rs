@@ -114,7 +114,7 @@ impl Assigner<'_> {
             }
             let free = self.registers.free.and(&state.source_registers);
             let place = self.choose_registers(used.value, &free).or_else(|| self.make_room(state, class));
-            // Every window holds another source. `repack` places all sources and tied results together, so the loop ends here.
+            // Every window holds another source. `repack` places all sources and tied results together, so no source is left to place.
             let Some(place) = place else {
                 return self.repack(state);
             };

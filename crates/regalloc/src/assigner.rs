@@ -66,12 +66,12 @@ pub(crate) struct Assigner<'a> {
     /// The new instructions.
     pub output: Output,
     /// Whether to prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
-    has_banks: bool,
+    prefers_banks: bool,
 }
 
 impl<'a> Assigner<'a> {
     /// Creates the state for a function; no file is allocated yet.
-    pub fn new(function: &'a mut Function, env: &'a Environment, has_banks: bool) -> Assigner<'a> {
+    pub fn new(function: &'a mut Function, env: &'a Environment, prefers_banks: bool) -> Assigner<'a> {
         Assigner {
             inputs: Inputs::new(function, env),
             hints: Hints::default(),
@@ -82,7 +82,7 @@ impl<'a> Assigner<'a> {
             spills: Spills::new(env.stack_pointer),
             borders: Borders::default(),
             output: Output::default(),
-            has_banks,
+            prefers_banks,
             function,
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Assigner<'a> {
         if file == RegFile::General {
             self.in_flight = InFlight::new(self.function, &self.inputs.flow.graph, &mut self.hints);
         }
-        if file == RegFile::General && self.has_banks {
+        if file == RegFile::General && self.prefers_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
         }
         self.reservations = Reservations::default();
@@ -148,21 +148,21 @@ impl<'a> Assigner<'a> {
             self.in_flight.forget_late_reads();
         }
         if let Some(avoided) = self.in_flight.recent_reads().filter(|_| class.file == RegFile::General) {
-            let in_use = free.and(&RegisterSet::first_n(self.hints.used().into())).without(&avoided);
-            let has_wish = self.hints.wish(value).is_some();
+            let in_use = free.and(&RegisterSet::first_n(self.hints.used_end().into())).without(&avoided);
+            let has_wish = self.hints.hinted_register(value).is_some();
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
                 return Some(place);
             }
         }
-        if let Some(choice) = self.reservations.choice(value, free, self.hints.used()) {
-            let has_wish = self.hints.wish(value).is_some_and(|place| choice.open.has_all(place, class.width));
+        if let Some(choice) = self.reservations.register_choice(value, free, self.hints.used_end()) {
+            let has_wish = self.hints.hinted_register(value).is_some_and(|place| choice.unreserved.has_all(place, class.width));
             if !has_wish
                 && class.width == 1
                 && let Some(place) = self.hints.choose_registers(value, class, &choice.preferred)
             {
                 return Some(place);
             }
-            if let Some(place) = self.hints.choose_registers(value, class, &choice.open) {
+            if let Some(place) = self.hints.choose_registers(value, class, &choice.unreserved) {
                 return Some(place);
             }
         }

@@ -18,7 +18,7 @@ use oriole_ir::{Block, Function, Inst, Part, RegFile, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::liveness::{FileInst, Liveness, NARROWEST_TUPLE};
+use crate::liveness::{FileInst, Liveness, MIN_SPLIT_TUPLE_WIDTH};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
@@ -33,7 +33,7 @@ impl DeadParts {
     /// Finds the dead parts of the values of a register file in the blocks of a function.
     pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &Liveness, file: RegFile) {
         self.parts.clear();
-        if !function.values.iter().any(|class| class.file == file && class.width >= NARROWEST_TUPLE) {
+        if !function.values.iter().any(|class| class.file == file && class.width >= MIN_SPLIT_TUPLE_WIDTH) {
             return;
         }
         // For each tuple: its registers, counted from its first one, that are read later.
@@ -56,7 +56,7 @@ impl DeadParts {
         file: RegFile,
         needed: &mut FxHashMap<Value, RegisterSet>,
     ) {
-        let is_tuple = |value: Value| function.values[value].width >= NARROWEST_TUPLE;
+        let is_tuple = |value: Value| function.values[value].width >= MIN_SPLIT_TUPLE_WIDTH;
         let reads = liveness.reads(file_inst);
         if !reads.iter().any(|read| is_tuple(read.value)) {
             return;

@@ -46,15 +46,17 @@ impl MoveCapabilities {
     /// process.
     pub fn new(target: Target) -> MoveCapabilities {
         static KNOWN: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
-        let find = |known: &[(Target, MoveCapabilities)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
+        let find = |known: &[(Target, MoveCapabilities)]| {
+            known.iter().find(|(other, _)| *other == target).map(|&(_, move_capabilities)| move_capabilities)
+        };
         let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
-            let mover = MoveCapabilities::look_up(target);
+            let move_capabilities = MoveCapabilities::look_up(target);
             let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
-                list.push((target, mover));
+                list.push((target, move_capabilities));
             }
-            mover
+            move_capabilities
         })
     }
 
@@ -77,7 +79,7 @@ pub(crate) struct Emitter<'a> {
     /// The register file that is being allocated, to which the destinations of moves belong.
     pub file: RegFile,
     /// The capabilities of the target.
-    mover: MoveCapabilities,
+    move_capabilities: MoveCapabilities,
     /// Source location of the new instructions.
     location: Location,
     /// The instruction that the code is emitted for, for error messages.
@@ -88,9 +90,15 @@ pub(crate) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     /// Creates an emitter for code that the allocation of `inst` needs. The code gets the source location of `inst`.
-    pub fn new(function: &'a mut Function, mover: MoveCapabilities, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
+    pub fn new(
+        function: &'a mut Function,
+        move_capabilities: MoveCapabilities,
+        file: RegFile,
+        out: &'a mut Vec<Inst>,
+        inst: Inst,
+    ) -> Emitter<'a> {
         let location = function.insts[inst].location;
-        Emitter { function, out, file, mover, location, inst, guard: None }
+        Emitter { function, out, file, move_capabilities, location, inst, guard: None }
     }
 
     /// Returns the error for a copy that no instruction can make.
@@ -119,7 +127,7 @@ impl<'a> Emitter<'a> {
 
     /// Sets the two registers from `to` on to zero with one instruction. Returns false if the target or the register file has none.
     pub fn clear_pair(&mut self, to: Reg) -> bool {
-        let can = self.mover.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
+        let can = self.move_capabilities.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
         if can && let Some(zero) = Symbol::find("SRZ") {
             self.push_machine(Opcode::CS2R, &[], &[register(self.file, to, 2), Operand::new(OperandKind::Name(zero))], 1);
             return true;
@@ -140,7 +148,7 @@ impl<'a> Emitter<'a> {
         let is_constant = matches!(from.kind, OperandKind::Constant { .. });
         match (file, source_file) {
             (General, None | Some(General | Uniform)) => {
-                let opcode = if is_constant && !self.mover.mov_reads_constants { Opcode::LDC } else { Opcode::MOV };
+                let opcode = if is_constant && !self.move_capabilities.mov_reads_constants { Opcode::LDC } else { Opcode::MOV };
                 self.push_machine(opcode, &[], &[to, from], 1)
             }
             (General, Some(Predicate)) => self.push_machine(Opcode::SEL, &[], &[to, Operand::RZ, 1.into(), not], 1),
@@ -149,7 +157,7 @@ impl<'a> Emitter<'a> {
             (Uniform, None | Some(Uniform)) => {
                 let opcode = if !is_constant {
                     Opcode::UMOV
-                } else if self.mover.has_uldc {
+                } else if self.move_capabilities.has_uldc {
                     Opcode::ULDC
                 } else {
                     Opcode::LDCU

@@ -96,8 +96,8 @@ impl Assigner<'_> {
         let mut moves = self.moves_before(state);
         // Arguments are part of the same parallel copy: a value may be in the register of another argument.
         for argument in &state.arguments {
-            if let (Some(part), Some(was_at)) = (argument.from.part(), argument.was_at) {
-                moves.extend(Move::tuple(argument.to, was_at + part.first, part.count));
+            if let (Some(part), Some(initial_register)) = (argument.from.part(), argument.initial_register) {
+                moves.extend(Move::tuple(argument.to, initial_register + part.first, part.count));
             }
         }
         let scratch = self.find_scratch(state, &moves, RegisterSet::EMPTY);
@@ -108,7 +108,7 @@ impl Assigner<'_> {
             let whole = emitter.function.whole(reload.value);
             self.spills.reload(whole, reload.to, &mut emitter)?;
         }
-        for argument in state.arguments.iter().filter(|argument| argument.was_at.is_none()) {
+        for argument in state.arguments.iter().filter(|argument| argument.initial_register.is_none()) {
             match argument.from.part() {
                 Some(part) => self.spills.reload(part, argument.to, &mut emitter)?,
                 None => emitter.emit_move(argument.to, single_register(&argument.from, 0))?,

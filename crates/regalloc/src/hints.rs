@@ -36,7 +36,7 @@ const CHEAP_REGISTERS: u16 = 24;
 
 /// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]
-struct Node {
+struct WebNode {
     /// The parent in the union-find forest.
     parent: Value,
     /// Number of registers from the first register of the parent to the first register of this value; may be negative.
@@ -76,11 +76,11 @@ struct WebExtent {
 /// The webs of all register files. A web never spans two files.
 #[derive(Default)]
 pub(crate) struct Hints {
-    /// By value: its node in the union-find forest.
-    nodes: IndexVec<Value, Node>,
+    /// For each value, its node in the union-find forest.
+    nodes: IndexVec<Value, WebNode>,
     /// For each web, given by its root: one entry for each register of a phi in the web, with the block of the phi and the offset of the
     /// register from the root. Webs without phis, and webs with more than [`MAX_PHI_REGISTERS`] such registers, have no entry.
-    phis: FxHashMap<Value, Vec<(Block, i32)>>,
+    phi_registers: FxHashMap<Value, Vec<(Block, i32)>>,
     /// Highest register number chosen so far in the current file, plus one.
     used_end: u16,
 }
@@ -90,7 +90,7 @@ impl Hints {
     pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
         self.used_end = 0;
         for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
-            self.nodes.push(Node {
+            self.nodes.push(WebNode {
                 parent: value,
                 offset: 0,
                 web_start: 0,
@@ -105,7 +105,7 @@ impl Hints {
                 if let Some(part) =
                     part_in_file(function, &function.results(phi)[0], file).filter(|part| usize::from(part.count) <= MAX_PHI_REGISTERS)
                 {
-                    self.phis.insert(part.value, (0..i32::from(part.count)).map(|offset| (block, offset)).collect());
+                    self.phi_registers.insert(part.value, (0..i32::from(part.count)).map(|offset| (block, offset)).collect());
                 }
             }
         }
@@ -170,18 +170,18 @@ impl Hints {
     /// Returns whether phis of the same block would overlap if the web of `other` started `shift` registers after that of `root`. Such phis
     /// are live at the same time.
     fn would_overlap(&self, root: Value, other: Value, shift: i32) -> bool {
-        let (Some(first), Some(second)) = (self.phis.get(&root), self.phis.get(&other)) else { return false };
+        let (Some(first), Some(second)) = (self.phi_registers.get(&root), self.phi_registers.get(&other)) else { return false };
         second.iter().any(|&(block, offset)| first.contains(&(block, offset + shift)))
     }
 
     /// Adds the phi registers of the web of `other`, `shift` registers later, to those of the web of `root`. Removes the entry if there are
     /// more than [`MAX_PHI_REGISTERS`].
     fn join_phis(&mut self, root: Value, other: Value, shift: i32) {
-        let Some(moved) = self.phis.remove(&other) else { return };
-        let kept = self.phis.entry(root).or_default();
+        let Some(moved) = self.phi_registers.remove(&other) else { return };
+        let kept = self.phi_registers.entry(root).or_default();
         kept.extend(moved.into_iter().map(|(block, offset)| (block, offset + shift)));
         if kept.len() > MAX_PHI_REGISTERS {
-            self.phis.remove(&root);
+            self.phi_registers.remove(&root);
         }
     }
 
@@ -244,13 +244,13 @@ impl Hints {
     }
 
     /// Returns the first register that a value should get to save moves; `None` if no value of its web has registers yet.
-    pub fn wish(&mut self, value: Value) -> Option<Reg> {
+    pub fn hinted_register(&mut self, value: Value) -> Option<Reg> {
         let web = self.web_of(value);
         self.implied_register(web)
     }
 
     /// Returns one more than the highest register that has been chosen in the current file.
-    pub fn used(&self) -> u16 {
+    pub fn used_end(&self) -> u16 {
         self.used_end
     }
 
@@ -274,17 +274,17 @@ impl Hints {
     /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. To save moves, prefers
     /// the registers that the other values of its web imply; if none of them has registers yet, a gap for the whole web; then any gap.
     pub fn choose_registers(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
-        let place = self.choose_place(value, class, free)?;
+        let place = self.choose_without_recording(value, class, free)?;
         self.used_end = self.used_end.max(place.number() + u16::from(class.width));
         Some(place)
     }
 
-    /// Chooses a register as [`Hints::choose_registers`] describes, without recording it as used.
-    fn choose_place(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
+    /// Chooses a register as [`Hints::choose_registers`] describes, without updating [`Hints::used_end`].
+    fn choose_without_recording(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
         let web = self.web_of(value);
-        let wish = self.implied_register(web);
-        if let Some(place) = wish {
+        let hinted_register = self.implied_register(web);
+        if let Some(place) = hinted_register {
             if fits(place) {
                 return Some(place);
             }
@@ -301,7 +301,7 @@ impl Hints {
         let place = self.find_gap(web, class, free)?;
         // The first value of a web that gets registers determines the registers of the other values. A value that did not get the implied
         // registers does not change them.
-        if wish.is_none() {
+        if hinted_register.is_none() {
             self.set_implied_register(web, place);
         }
         Some(place)
@@ -328,15 +328,15 @@ mod tests {
 
     use super::*;
 
-    /// Two webs join as long as no phis of one block overlap. A web with more phis than are tracked forgets them, so that the time to join
-    /// webs stays bounded.
+    /// Two webs join as long as no phis of one block overlap. The phis of a web with more than [`MAX_PHI_REGISTERS`] phi registers are no
+    /// longer recorded, which bounds the time to join webs.
     #[test]
     fn a_web_with_many_phis_is_no_longer_tracked() {
         let mut hints = Hints::default();
         let [first, second, third] = [0, 1, 2].map(Value::new);
         let most = MAX_PHI_REGISTERS as i32;
         for (value, blocks) in [(first, 0..most - 1), (second, most - 1..most), (third, most..most + 1)] {
-            hints.nodes.push(Node {
+            hints.nodes.push(WebNode {
                 parent: value,
                 offset: 0,
                 web_start: 0,
@@ -345,13 +345,13 @@ mod tests {
                 align: 1,
                 prefers_odd: None,
             });
-            hints.phis.insert(value, blocks.map(|block| (Block::new(block as usize), 0)).collect());
+            hints.phi_registers.insert(value, blocks.map(|block| (Block::new(block as usize), 0)).collect());
         }
         assert!(!hints.would_overlap(first, second, 0));
         hints.join_webs(first, second, 0);
-        assert_eq!((hints.root(second), hints.phis[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
+        assert_eq!((hints.root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
         hints.join_webs(first, third, 0);
-        assert_eq!((hints.root(third), hints.phis.len()), ((first, 0), 0));
+        assert_eq!((hints.root(third), hints.phi_registers.len()), ((first, 0), 0));
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
         let mut hints = Hints::default();
         let values = [0, 1].map(Value::new);
         for value in values {
-            hints.nodes.push(Node {
+            hints.nodes.push(WebNode {
                 parent: value,
                 offset: 0,
                 web_start: 0,
@@ -368,10 +368,10 @@ mod tests {
                 align: 1,
                 prefers_odd: None,
             });
-            hints.phis.insert(value, vec![(Block::new(7), 0)]);
+            hints.phi_registers.insert(value, vec![(Block::new(7), 0)]);
         }
         hints.join_webs(values[0], values[1], 0);
-        assert_eq!(hints.root(values[1]), (values[1], 0), "both phis would be in one register");
+        assert_eq!(hints.root(values[1]), (values[1], 0), "both phi_registers would be in one register");
         hints.join_webs(values[0], values[1], 1);
         assert_eq!(hints.root(values[1]), (values[0], 1));
     }

@@ -33,9 +33,9 @@ use crate::products::pending_groups;
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
-const MAX_STEPS: usize = 4;
+const MAX_BLOCKS_TO_LOOP: usize = 4;
 /// Number of address operands of `LDGSTS` whose registers are avoided.
-const RECENT_READS: usize = 16;
+const MAX_RECENT_READS: usize = 16;
 
 /// The first block of a loop at whose start matrix products may still be running.
 struct LoopStart {
@@ -50,7 +50,7 @@ struct LoopStart {
 #[derive(Default)]
 pub(crate) struct InFlight {
     /// The loop starts, by block.
-    starts: FxHashMap<Block, LoopStart>,
+    loop_starts: FxHashMap<Block, LoopStart>,
     /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
     carried_webs: FxHashMap<Value, Block>,
     /// Uniform registers that asynchronous copies have read.
@@ -80,28 +80,28 @@ impl InFlight {
             }
             let insts = &function.blocks[start].insts;
             let wait = insts.iter().position(|&inst| pending_groups(function, inst) == Some(0)).unwrap_or(insts.len()) as u32;
-            found.starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
+            found.loop_starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
         }
         found
     }
 
     /// Records the registers in use at the start of a block, if a loop starts there.
     pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
-        if let Some(start) = self.starts.get_mut(&block) {
+        if let Some(start) = self.loop_starts.get_mut(&block) {
             start.busy_registers = start.busy_registers.or(occupied);
         }
     }
 
     /// Records that the instruction at a position of a block writes `count` registers from `first` on.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
-        if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait_position) {
+        if let Some(start) = self.loop_starts.get_mut(&block).filter(|start| position < start.wait_position) {
             start.busy_registers.insert(first, count);
         }
     }
 
     /// Records that an `LDGSTS` reads `count` general registers from `first` on.
     pub fn note_recent_read(&mut self, first: Reg, count: u8) {
-        if self.recent_reads.len() == RECENT_READS {
+        if self.recent_reads.len() == MAX_RECENT_READS {
             self.recent_reads.pop_front();
         }
         self.recent_reads.push_back((first, count));
@@ -140,15 +140,15 @@ impl InFlight {
             return None;
         }
         let (root, _) = hints.root_of(value);
-        self.carried_webs.get(&root).and_then(|start| self.starts.get(start)).map(|start| &start.busy_registers)
+        self.carried_webs.get(&root).and_then(|start| self.loop_starts.get(start)).map(|start| &start.busy_registers)
     }
 }
 
-/// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_STEPS`] blocks with a
-/// single successor; `None` otherwise.
+/// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_BLOCKS_TO_LOOP`]
+/// blocks with a single successor; `None` otherwise.
 fn loop_start(flow: &ControlFlow, block: Block, next: Block) -> Option<Block> {
     let mut next = next;
-    for _ in 0..MAX_STEPS {
+    for _ in 0..MAX_BLOCKS_TO_LOOP {
         if flow.position(next) <= flow.position(block) {
             return Some(next);
         }

@@ -14,7 +14,7 @@ pub(crate) struct Inputs<'a> {
     /// The registers that the allocator may use, and those that calls overwrite.
     pub env: &'a Environment,
     /// The capabilities of the target that determine how moves are made.
-    mover: MoveCapabilities,
+    move_capabilities: MoveCapabilities,
     /// The register file that is being allocated.
     pub file: RegFile,
     /// The control-flow graph and its loops.
@@ -32,7 +32,7 @@ impl<'a> Inputs<'a> {
     pub fn new(function: &Function, env: &'a Environment) -> Inputs<'a> {
         Inputs {
             env,
-            mover: MoveCapabilities::new(env.target),
+            move_capabilities: MoveCapabilities::new(env.target),
             file: RegFile::General,
             flow: Flow::new(function),
             liveness: Liveness::default(),
@@ -60,6 +60,6 @@ impl<'a> Inputs<'a> {
 
     /// Returns an emitter for code that the allocation of `inst` needs.
     pub fn emitter<'f>(&self, function: &'f mut Function, out: &'f mut Vec<Inst>, inst: Inst) -> Emitter<'f> {
-        Emitter::new(function, self.mover, self.file, out, inst)
+        Emitter::new(function, self.move_capabilities, self.file, out, inst)
     }
 }

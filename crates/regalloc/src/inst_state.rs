@@ -72,7 +72,7 @@ pub(crate) struct Argument {
     pub from: Operand,
     /// First register of the value when the state was created; `None` for a dropped value or a constant. The parallel copy reads all its
     /// sources before it writes, so this stays valid if the value is moved later.
-    pub was_at: Option<Reg>,
+    pub initial_register: Option<Reg>,
 }
 
 /// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`Assigner::emit_inst`].
@@ -225,8 +225,8 @@ impl Assigner<'_> {
             let part = part_in_file(self.function, source, self.inputs.file);
             match source.role {
                 Role::Fixed(to) if part.is_some() || fixed_constant_file(source) == Some(self.inputs.file) => {
-                    let was_at = part.and_then(|part| self.registers.register_of(part.value));
-                    arguments.push(Argument { to: Reg::from(to), from: *source, was_at });
+                    let initial_register = part.and_then(|part| self.registers.register_of(part.value));
+                    arguments.push(Argument { to: Reg::from(to), from: *source, initial_register });
                 }
                 Role::Fixed(_) => {}
                 _ if is_keep => {}

@@ -136,10 +136,11 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
 }
 
-/// Assigns registers to the values of a normalized function. `has_banks` says whether to prefer registers in banks that avoid conflicts.
-fn assign(function: &mut Function, env: &Environment, has_banks: bool) -> Result<Allocation, AllocateError> {
+/// Assigns registers to the values of a normalized function. `prefers_banks` says whether to prefer registers in banks that avoid
+/// conflicts.
+fn assign(function: &mut Function, env: &Environment, prefers_banks: bool) -> Result<Allocation, AllocateError> {
     let mut allocation = Allocation::default();
-    let mut assigner = Assigner::new(function, env, has_banks);
+    let mut assigner = Assigner::new(function, env, prefers_banks);
     for file in FILES {
         assigner.allocate_file(file)?;
     }

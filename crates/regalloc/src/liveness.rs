@@ -29,7 +29,7 @@ use crate::registers::{Reg, RegisterSet};
 
 /// Width of the narrowest tuples whose registers are freed one by one, in registers ([`crate::dead_parts`]). The halves of pairs are mostly
 /// read together.
-pub(crate) const NARROWEST_TUPLE: u8 = 4;
+pub(crate) const MIN_SPLIT_TUPLE_WIDTH: u8 = 4;
 
 /// Length of an edge out of a loop in next-use distances, in instructions.
 const LOOP_EXIT_DISTANCE: u32 = 100_000;
@@ -71,7 +71,7 @@ impl NextUse {
     }
 
     /// Returns the next use relative to a point `instructions_earlier` instructions earlier.
-    fn seen_from(self, instructions_earlier: u32) -> NextUse {
+    fn relative_to_earlier(self, instructions_earlier: u32) -> NextUse {
         NextUse(self.0.saturating_add(instructions_earlier))
     }
 }
@@ -327,7 +327,7 @@ impl Liveness {
         for &next in flow.graph.successors(block) {
             let way = way_to(next);
             for (&value, first_use) in self.live_in(next).iter().zip(self.first_uses(next)) {
-                note(value, first_use.seen_from(way));
+                note(value, first_use.relative_to_earlier(way));
             }
         }
         for &(next, value) in self.phi_sources.get(block) {
@@ -352,7 +352,7 @@ impl Liveness {
         // For each value: the next use after the current instruction. A value with an entry other than NEVER is live there.
         let mut upcoming = std::mem::take(&mut self.scratch_next_uses);
         let width = |value: Value| u32::from(function.values[value].width);
-        let is_tuple = |value: Value| function.values[value].width >= NARROWEST_TUPLE;
+        let is_tuple = |value: Value| function.values[value].width >= MIN_SPLIT_TUPLE_WIDTH;
         // For each tuple that dies in the block: its registers, counted from its first one, that are read after the current instruction.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in flow.reverse_post_order() {

@@ -71,7 +71,7 @@ impl PendingMoves {
     }
 
     /// Removes the move to a register and returns its source; `None` if there is no such move.
-    fn take(&mut self, to: Reg) -> Option<Reg> {
+    fn remove(&mut self, to: Reg) -> Option<Reg> {
         self.source[usize::from(to.number())].take()
     }
 
@@ -84,7 +84,7 @@ impl PendingMoves {
     fn make_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<CopyStep>) {
         let mut ready: Vec<Reg> = moves.iter().rev().map(|one| one.to).filter(|&to| self.is_ready(to)).collect();
         while let Some(to) = ready.pop() {
-            let Some(from) = self.take(to) else { continue };
+            let Some(from) = self.remove(to) else { continue };
             steps.push(CopyStep::Move(Move { to, from }));
             self.readers[usize::from(from.number())] -= 1;
             if self.is_ready(from) {
@@ -98,7 +98,7 @@ impl PendingMoves {
     fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
         steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;
-        while let Some(from) = self.take(to) {
+        while let Some(from) = self.remove(to) {
             steps.push(CopyStep::Move(Move { to, from: if from == start { scratch } else { from } }));
             to = from;
         }
@@ -108,7 +108,7 @@ impl PendingMoves {
     /// has the previous content of `to`.
     fn rotate_by_swaps(&mut self, start: Reg, steps: &mut Vec<CopyStep>) {
         let mut to = start;
-        while let Some(from) = self.take(to).filter(|&from| from != start) {
+        while let Some(from) = self.remove(to).filter(|&from| from != start) {
             steps.push(CopyStep::Swap(to, from));
             to = from;
         }

@@ -83,14 +83,14 @@ impl RegisterSet {
 
     /// Returns the index of the 64-bit word that has all of `count` registers from `first` on, and a mask of their bits in it. `None` if
     /// they span two words, if `count` is 0, or if they are beyond the last word.
-    fn within_word(first: Reg, count: u8) -> Option<(usize, u64)> {
+    fn word_and_mask(first: Reg, count: u8) -> Option<(usize, u64)> {
         let (word, bit) = (usize::from(first.0) / 64, u32::from(first.0) % 64);
         (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
     }
 
     /// Adds `count` consecutive registers from `first` on.
     pub fn insert(&mut self, first: Reg, count: u8) {
-        if let Some((word, bits)) = RegisterSet::within_word(first, count) {
+        if let Some((word, bits)) = RegisterSet::word_and_mask(first, count) {
             self.words[word] |= bits;
             return;
         }
@@ -101,7 +101,7 @@ impl RegisterSet {
 
     /// Removes `count` consecutive registers from `first` on.
     pub fn remove(&mut self, first: Reg, count: u8) {
-        if let Some((word, bits)) = RegisterSet::within_word(first, count) {
+        if let Some((word, bits)) = RegisterSet::word_and_mask(first, count) {
             self.words[word] &= !bits;
             return;
         }
@@ -112,7 +112,7 @@ impl RegisterSet {
 
     /// Returns whether all of `count` registers from `first` on are in the set.
     pub fn has_all(&self, first: Reg, count: u8) -> bool {
-        match RegisterSet::within_word(first, count) {
+        match RegisterSet::word_and_mask(first, count) {
             Some((word, bits)) => self.words[word] & bits == bits,
             None => first.tuple(count).all(|register| self.has(register)),
         }
@@ -120,7 +120,7 @@ impl RegisterSet {
 
     /// Returns whether any of `count` registers from `first` on is in the set.
     pub fn has_any(&self, first: Reg, count: u8) -> bool {
-        match RegisterSet::within_word(first, count) {
+        match RegisterSet::word_and_mask(first, count) {
             Some((word, bits)) => self.words[word] & bits != 0,
             None => first.tuple(count).any(|register| self.has(register)),
         }

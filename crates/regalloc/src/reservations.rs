@@ -1,18 +1,19 @@
 //! Reserves the registers that loop-carried values return to at the end of an iteration.
 //!
-//! A value that a loop carries arrives at the end of the loop in the register of its phi, or is moved there. When the old content of that
-//! register is dead and the new value is not computed yet, the register looks free, and a value that lives until after the arrival would
-//! take it:
+//! A loop-carried value should be defined directly into the register of its phi; otherwise it has to be moved there at the end of the
+//! iteration. While the old content of that register is dead and the new value is not computed yet, the register is free, and a value that
+//! is still live when the new value is defined would take it:
 //!
 //! ```text
 //! bb1:  R4 = PHI R4, bb0, %3, bb1
 //!       %1 = LOP3 R4, ..            R4 is dead here; %1 in R4 would force %3 to another register, and a move to R4 in each iteration
-//!       %3 = LOP3 .., ..            arrives in R4
+//!       %3 = LOP3 .., ..            should be defined into R4
 //!       .. = IADD3 %1, %3
 //! ```
 //!
-//! The register is therefore reserved in the block that defines the new value: values that die before the arrival may take it, and prefer
-//! it to others; values that live longer take other registers, unless the function would need more registers because of that.
+//! The register is therefore reserved in the block that defines the new value. Values that die before that definition may take it, and
+//! prefer it to other registers. Values that live longer take other registers, unless the function would need more registers because of
+//! that.
 
 use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo, RegFile, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,15 +32,15 @@ const MAX_REGISTERS: u16 = 256;
 /// The reservations of the block that is being walked.
 #[derive(Default)]
 pub(crate) struct Reservations {
-    /// Values that a loop carries to its next iteration, and values that are packed into such values.
-    carried: FxHashSet<Value>,
+    /// Loop-carried values, and values that are packed into such values.
+    carried_values: FxHashSet<Value>,
     /// Number of registers that the function needs even without reservations.
-    needed: u32,
+    needed_registers: u32,
     /// The reserved registers.
-    arrivals: Vec<ReservedRegister>,
-    /// The set of all registers in `arrivals`.
+    reserved_registers: Vec<ReservedRegister>,
+    /// The registers of `reserved_registers`, as a set.
     reserved: RegisterSet,
-    /// By value that the block defines: the position of its last use; `u32::MAX` if it lives beyond the block.
+    /// For each value that the block defines, the position of its last use; `u32::MAX` if it lives beyond the block.
     last_uses: FxHashMap<Value, u32>,
 }
 
@@ -53,16 +54,16 @@ struct ReservedRegister {
     position: u32,
 }
 
-/// The registers among which those of a value are chosen.
+/// The registers among which the registers of one value are chosen.
 pub(crate) struct RegisterChoice {
-    /// Free registers that are not reserved for a value that is defined while this value is live.
-    pub open: RegisterSet,
-    /// The registers of `open` that are reserved for values defined after this value has died. Using them costs nothing.
+    /// Free registers, except those reserved for a value that is defined while this value is live.
+    pub unreserved: RegisterSet,
+    /// The registers of `unreserved` that are reserved for values defined after this value has died. Using them costs nothing.
     pub preferred: RegisterSet,
 }
 
 impl Reservations {
-    /// Finds the values that loops carry.
+    /// Finds the loop-carried values of a register file. No block has reservations yet.
     pub fn find(function: &Function, flow: &Flow, liveness: &Liveness, file: RegFile) -> Reservations {
         let mut found = Reservations::default();
         for around in flow.reverse_post_order().iter().filter_map(|&block| flow.loops.innermost(block).map(|around| (block, around))) {
@@ -73,47 +74,47 @@ impl Reservations {
             for &phi in function.phis(header) {
                 for pair in function.sources(phi).chunks_exact(2) {
                     let is_carried = matches!(pair[1].kind, OperandKind::Block(from) if flow.loops.contains(around, from));
-                    found.carried.extend(part_in_file(function, &pair[0], file).filter(|_| is_carried).map(|part| part.value));
+                    found.carried_values.extend(part_in_file(function, &pair[0], file).filter(|_| is_carried).map(|part| part.value));
                 }
             }
         }
-        if found.carried.is_empty() {
+        if found.carried_values.is_empty() {
             return found;
         }
         for file_inst in liveness.file_insts().iter().rev() {
             let is_pack = matches!(function.insts[file_inst.inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
             let mut results = function.results(file_inst.inst).iter().filter_map(Operand::value);
-            if is_pack && results.any(|value| found.carried.contains(&value)) {
+            if is_pack && results.any(|value| found.carried_values.contains(&value)) {
                 let sources = function.sources(file_inst.inst).iter().filter_map(|source| part_in_file(function, source, file));
-                found.carried.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
+                found.carried_values.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
             }
         }
-        found.needed = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(ALLOCATION_UNIT);
+        found.needed_registers = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(ALLOCATION_UNIT);
         found
     }
 
     /// Finds the reservations of a block, which has `length` instructions.
-    pub fn enter(&mut self, function: &Function, liveness: &Liveness, hints: &mut Hints, block: Block, length: u32) {
-        self.arrivals.clear();
+    pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, hints: &mut Hints, block: Block, length: u32) {
+        self.reserved_registers.clear();
         self.last_uses.clear();
         self.reserved = RegisterSet::EMPTY;
-        if self.carried.is_empty() {
+        if self.carried_values.is_empty() {
             return;
         }
         for &file_inst in liveness.file_insts_of(block) {
             if matches!(function.insts[file_inst.inst].op, Op::Pseudo(_)) {
                 continue;
             }
-            for write in liveness.writes(file_inst).iter().filter(|write| self.carried.contains(&write.value)) {
+            for write in liveness.writes(file_inst).iter().filter(|write| self.carried_values.contains(&write.value)) {
                 let width = function.values[write.value].width;
-                let place = hints.wish(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS);
+                let place = hints.hinted_register(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS);
                 let Some(place) = place else { continue };
                 self.reserved.insert(place, width);
-                let arrival = |register| ReservedRegister { register, value: write.value, position: file_inst.position };
-                self.arrivals.extend(place.tuple(width).map(arrival));
+                let reservation = |register| ReservedRegister { register, value: write.value, position: file_inst.position };
+                self.reserved_registers.extend(place.tuple(width).map(reservation));
             }
         }
-        if self.arrivals.is_empty() {
+        if self.reserved_registers.is_empty() {
             return;
         }
         for &file_inst in liveness.file_insts_of(block) {
@@ -132,17 +133,19 @@ impl Reservations {
     }
 
     /// Returns the registers for a value that the current block defines; `None` if the block has no reservations, or does not define it.
-    pub fn choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
-        if self.arrivals.is_empty() {
+    pub fn register_choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
+        if self.reserved_registers.is_empty() {
             return None;
         }
         let last_use = *self.last_uses.get(&value)?;
         let mut avoided = RegisterSet::EMPTY;
-        for arrival in self.arrivals.iter().filter(|arrival| arrival.position < last_use && arrival.value != value) {
-            avoided.insert(arrival.register, 1);
+        for reservation in
+            self.reserved_registers.iter().filter(|reservation| reservation.position < last_use && reservation.value != value)
+        {
+            avoided.insert(reservation.register, 1);
         }
-        let affordable = RegisterSet::first_n(self.needed.max(u32::from(used)));
-        let open = free.without(&avoided).and(&affordable);
-        Some(RegisterChoice { open, preferred: open.and(&self.reserved) })
+        let affordable = RegisterSet::first_n(self.needed_registers.max(u32::from(used)));
+        let unreserved = free.without(&avoided).and(&affordable);
+        Some(RegisterChoice { unreserved, preferred: unreserved.and(&self.reserved) })
     }
 }

@@ -38,12 +38,12 @@ impl Assigner<'_> {
             return;
         }
         let intervals = self.live_intervals();
-        let mut moved: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut new_offsets: FxHashMap<u32, u32> = FxHashMap::default();
         let mut end = first;
         // Temporary slots belong to no value; they come first and are not shared.
         for slot in &frame.private_slots {
             for word in 0..slot.words {
-                moved.insert(slot.offset + 4 * word, end + 4 * word);
+                new_offsets.insert(slot.offset + 4 * word, end + 4 * word);
             }
             end += 4 * slot.words;
         }
@@ -64,11 +64,11 @@ impl Assigner<'_> {
             active.push(Reverse((interval.end, offset, class.width)));
             let old = frame.slots[&interval.value];
             for word in 0..u32::from(class.width) {
-                moved.insert(old + 4 * word, offset + 4 * word);
+                new_offsets.insert(old + 4 * word, offset + 4 * word);
             }
         }
         self.function.frame_bytes = end;
-        self.rewrite_offsets(&moved);
+        self.rewrite_offsets(&new_offsets);
     }
 
     /// Returns the live intervals of all values with a slot, sorted by start.
@@ -119,8 +119,8 @@ impl Assigner<'_> {
         intervals
     }
 
-    /// Replaces the byte offsets of all spill loads and stores: `moved` maps the old offset of each 4-byte word to the new one.
-    fn rewrite_offsets(&mut self, moved: &FxHashMap<u32, u32>) {
+    /// Replaces the byte offsets of all spill loads and stores: `new_offsets` maps the old offset of each 4-byte word to the new one.
+    fn rewrite_offsets(&mut self, new_offsets: &FxHashMap<u32, u32>) {
         for position in 0..self.function.layout.len() {
             for inst in self.function.blocks[self.function.layout[position]].insts.clone() {
                 let is_spill = self.function.insts[inst].memory.is_some_and(|memory| self.function.accesses[memory].space == Space::Spill);
@@ -129,7 +129,7 @@ impl Assigner<'_> {
                 }
                 for operand in self.function.operands_mut(inst) {
                     if let (OperandKind::Integer(offset), Role::Bracket(0)) = (operand.kind, operand.role) {
-                        operand.kind = OperandKind::Integer(i64::from(moved[&(offset as u32)]));
+                        operand.kind = OperandKind::Integer(i64::from(new_offsets[&(offset as u32)]));
                     }
                 }
             }

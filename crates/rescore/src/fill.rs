@@ -34,7 +34,7 @@ pub fn order(
     let heights = graph.heights();
     let mut earliest: Vec<u64> = floors.to_vec();
     earliest.resize(graph.nodes(), 0);
-    let mut left = graph.dependences().to_vec();
+    let mut left = graph.predecessor_counts().to_vec();
     let mut ready: Vec<u32> = (0..graph.items() as u32).filter(|&node| left[node as usize] == 0).collect();
     let mut free = [0_u64; UNITS];
     let mut now = 0;

@@ -1,6 +1,6 @@
 //! Explains control words: runs the analysis of `ctrl` on decoded code and describes its reasons in words.
 
-use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_first};
+use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_origin};
 use oriole_ctrl::flow::stalls::{StallCause, StallPart};
 use oriole_ctrl::flow::waits::{Wait, WaitedEvent as Awaited};
 use oriole_cubin::CubinIndex;
@@ -75,7 +75,7 @@ impl Narrator<'_> {
             }
         }
         let parts = &self.reasons.stalls[number];
-        let added: Vec<&StallPart> = parts.iter().filter(|part| part.cause != StallCause::Own).collect();
+        let added: Vec<&StallPart> = parts.iter().filter(|part| part.cause != StallCause::MinimumStall).collect();
         if added.is_empty() && control.stall != 1 {
             lines.push(format!("S{:02}: always", control.stall));
         }
@@ -88,7 +88,7 @@ impl Narrator<'_> {
         let second = part.second as usize;
         let second_name = if second == number + 1 { "the next".to_owned() } else { self.name(second) };
         let first =
-            stall_first(part.cause).map_or_else(String::new, |first| if first == number { "this".to_owned() } else { self.name(first) });
+            stall_origin(part.cause).map_or_else(String::new, |first| if first == number { "this".to_owned() } else { self.name(first) });
         describe_stall(part.cause, self.instructions.get(second), &second_name, &first)
     }
 }

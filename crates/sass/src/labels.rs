@@ -76,13 +76,13 @@ impl Labels {
     }
 
     /// Returns the labels of the code section at a position in the program.
-    pub fn of_section(&self, position: usize) -> &Names {
+    pub(crate) fn of_section(&self, position: usize) -> &Names {
         &self.sections[position]
     }
 }
 
 /// Returns the position of a symbol's section among the code sections.
-pub fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
+pub(crate) fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
     let SymbolSection::Section(index) = symbol.section else { return None };
     program.position(index as usize)
 }

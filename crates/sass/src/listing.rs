@@ -55,7 +55,7 @@ impl<'p> Listing<'p> {
 
     /// Returns the labels of a section that can be parsed, with the address of the following instruction. If a name occurs several times,
     /// its first address is used.
-    pub fn readable_labels(&self, position: usize) -> HashMap<String, u64> {
+    pub(crate) fn readable_labels(&self, position: usize) -> HashMap<String, u64> {
         let section = &self.program.sections[position];
         let names = self.labels.of_section(position);
         let mut labels = HashMap::new();
@@ -78,7 +78,7 @@ impl<'p> Listing<'p> {
     }
 
     /// Prints a code section; `line` prints each instruction. If `readable` is given, only these labels are printed, each once.
-    pub fn section_frame(
+    pub(crate) fn section_frame(
         &self,
         out: &mut String,
         position: usize,

@@ -53,7 +53,7 @@ impl Moves {
         Moves { places, added, moved }
     }
 
-    pub fn something_moved(&self) -> bool {
+    pub(crate) fn something_moved(&self) -> bool {
         self.moved
     }
 

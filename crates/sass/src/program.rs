@@ -132,7 +132,7 @@ impl CodeSection<'_> {
     }
 
     /// Returns the relocations of the instruction at an address.
-    pub fn relocations_at(&self, address: u64) -> &[Relocation] {
+    pub(crate) fn relocations_at(&self, address: u64) -> &[Relocation] {
         let start = self.relocations.partition_point(|relocation| relocation.offset < address);
         let count = self.relocations[start..].iter().take_while(|relocation| relocation.offset == address).count();
         &self.relocations[start..start + count]
@@ -151,7 +151,7 @@ impl CodeSection<'_> {
 }
 
 /// Returns the address that the relative operand of a word refers to; `None` if it has none.
-pub fn relative_target(word: u128, target: Target, address: u64) -> Option<u64> {
+pub(crate) fn relative_target(word: u128, target: Target, address: u64) -> Option<u64> {
     let form = form_of(word, target)?.form();
     let bits = form.operands.iter().find_map(|slot| match &slot.core {
         Core::Number(NumberFormat::Relative, bits) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, bits) => Some(bits),

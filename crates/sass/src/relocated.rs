@@ -65,7 +65,7 @@ fn patch(name: &str) -> Option<(Patch<'_>, &str)> {
 }
 
 /// Returns section position and address of a code reference with an addend; `None` for references by a function's name alone.
-pub fn code_target(program: &Program<'_>, relocation: &Relocation) -> Option<(usize, u64)> {
+pub(crate) fn code_target(program: &Program<'_>, relocation: &Relocation) -> Option<(usize, u64)> {
     let symbol = program.cubin.symbols().get(relocation.symbol as usize)?;
     let addend = relocation.addend.filter(|&addend| addend != 0)?;
     let position = section_of(program, symbol)?;
@@ -116,7 +116,7 @@ pub fn print(program: &Program<'_>, labels: &Labels, word: u128, address: u64, r
 }
 
 /// Returns the note after an instruction whose opcode the linker may replace.
-pub fn opcode_note(relocation: &Relocation) -> Option<String> {
+pub(crate) fn opcode_note(relocation: &Relocation) -> Option<String> {
     let mnemonic = relocation.relocation_type.name()?.strip_suffix("_OPCODE9_0")?;
     Some(format!("(*\"RELOCATOR OPCODE,{mnemonic},{}\"*)", relocation.addend.unwrap_or(0)))
 }

@@ -256,12 +256,12 @@ impl<'t> Reader<'t> {
 }
 
 /// Returns whether a name followed by a colon is parsed as a label.
-pub fn is_label(name: &str) -> bool {
+pub(crate) fn is_label(name: &str) -> bool {
     !has_comment(name) && label_of(&format!("{name}:")) == Some(name)
 }
 
 /// Returns whether a name after `.section` is parsed as the name of a section.
-pub fn is_section_name(name: &str) -> bool {
+pub(crate) fn is_section_name(name: &str) -> bool {
     !has_comment(name) && !name.is_empty() && name.trim() == name && !name.contains([',', '\n'])
 }
 

@@ -46,7 +46,7 @@ impl SourceLines {
     }
 
     /// Forgets the last instruction, at the start of a section.
-    pub fn start_section(&mut self) {
+    pub(crate) fn start_section(&mut self) {
         self.last = Default::default();
     }
 

@@ -15,10 +15,10 @@
 
 use rustc_hash::FxHashMap;
 
-/// By function name: estimated number of cycles from a call of the function to its return.
+/// For each function name, the estimated number of cycles from a call of the function to its return.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CallCosts {
-    /// By function name: cycles from a call to the return.
+    /// For each function name, the number of cycles from a call to the return.
     cycles: FxHashMap<String, u32>,
 }
 

@@ -101,7 +101,7 @@ fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRe
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let (item_data, number) = (&code.items[item], |access: &RegAccess| access.register);
         let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
-        let register = reads.chain(code.order_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
+        let register = reads.chain(code.ordered_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
         return Err(OrderViolation::Read { item, register });
     }
     if before.sched_barriers != after.sched_barriers {
@@ -164,7 +164,7 @@ const BARRIERS: u64 = 0xc2b2_ae3d_27d4_eb4f;
 /// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
 const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
-const MINUS: u64 = u64::MAX;
+const MINUS_ONE: u64 = u64::MAX;
 
 /// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
 /// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
@@ -182,13 +182,13 @@ struct SetHashes {
 /// State of a replay: the sets of items executed so far.
 #[derive(Default)]
 struct ReplayState<'b> {
-    /// By register number: the last writer, as position plus one.
+    /// For each register number, the last writer, as position plus one.
     writers: FxHashMap<u32, u32>,
-    /// By memory space (global, shared, local, spill): its accesses.
+    /// The accesses of each memory space: global, shared, local, spill.
     spaces: [SetHashes; 4],
-    /// By space and base: the accesses with a known address.
+    /// For each space and base, the accesses with a known address.
     bases: FxHashMap<(usize, &'b Base), SetHashes>,
-    /// By space, base and four-byte word: the accesses with a known address.
+    /// For each space, base and four-byte word, the accesses with a known address.
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
@@ -254,7 +254,7 @@ impl<'b> ReplayState<'b> {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
-        record.writers.extend(code.order_registers(item).iter().map(|&register| writer(register)));
+        record.writers.extend(code.ordered_registers(item).iter().map(|&register| writer(register)));
         if item.guarded {
             record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
@@ -295,7 +295,7 @@ impl<'b> ReplayState<'b> {
             self.exchanges.add(own);
         }
         self.all_items.add(own);
-        for register in code.writes(item).iter().map(|access| access.register).chain(code.order_registers(item).iter().copied()) {
+        for register in code.writes(item).iter().map(|access| access.register).chain(code.ordered_registers(item).iter().copied()) {
             self.writers.insert(register, position as u32 + 1);
         }
         record
@@ -337,7 +337,7 @@ impl<'b> ReplayState<'b> {
             add(&mut self.spaces[number]);
             if let Some((base, words)) = base.zip(words.clone()) {
                 let of_base = self.bases.entry((number, base)).or_default();
-                count(of_base, MINUS);
+                count(of_base, MINUS_ONE);
                 add(of_base);
                 for word in words {
                     let of_word = self.words.entry((number, base, word)).or_default();

@@ -8,7 +8,7 @@
 //! [8:0] latency index   [14:9] throughput class   [19:15] pipe   [24:20] sub-class   [29:25] flags   [36:32] reads   [41:37] writes
 //! ```
 //!
-//! Only `oriole profile` reads descriptors so far; strategies of that description that are not implemented yet would use them.
+//! Only `oriole profile` reads descriptors.
 
 use oriole_hardware::Class;
 use oriole_hardware::units::Unit;

@@ -25,8 +25,8 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 use crate::backend::{
-    self, AllocationStage, Backend, Budget, CarriedEdge, Change, ChangeReason, Knobs, Region, RegionScheduler, ScheduleMode, Search,
-    Settings, Surroundings, has_late_accesses,
+    self, AllocationStage, Backend, Budget, CarriedEdge, ChangeReason, CodeChange, Knobs, RearrangeContext, Region, RegionScheduler,
+    ScheduleMode, Search, Settings, has_late_accesses,
 };
 use crate::calls::CallCosts;
 use crate::carried::carried_edges;
@@ -95,13 +95,13 @@ pub struct Stats {
     pub live_after: i32,
     /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
     /// proof.
-    pub proved: (usize, usize),
+    pub proved_and_unproved: (usize, usize),
     /// The reduced-occupancy budget that pays off, if any.
     pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
     /// What the strategy changed before it ordered the regions: instructions moved between blocks, or removed.
-    pub changes: Vec<Change>,
+    pub changes: Vec<CodeChange>,
     /// Every attempt at a block with the reasons of its decisions, if [`Scheduler::trace`] is set.
     pub attempts: Vec<TracedAttempt>,
 }
@@ -179,8 +179,8 @@ impl ChunkCode {
     }
 }
 
-/// Working state that is reused from block to block.
-struct Scratch<'a, 'm> {
+/// Working state that is reused from block to block, to avoid allocations.
+struct BlockScratch<'a, 'm> {
     /// Builds dependency graphs.
     builder: Builder<'m>,
     /// Counts live registers.
@@ -206,7 +206,7 @@ struct Attempt {
     /// Whether the backend reported that more registers would have given a faster order.
     exceeded_scarcity: bool,
     /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
-    proved: (usize, usize),
+    proved_and_unproved: (usize, usize),
     /// The decisions of each region, if they are traced.
     regions: Vec<TracedRegion>,
 }
@@ -222,7 +222,7 @@ struct BudgetSearch {
     /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
     peak: Option<Counts>,
     /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
-    is_tight: bool,
+    wanted_more_registers: bool,
     /// All attempts, for the trace; empty unless tracing is on.
     traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
@@ -241,7 +241,7 @@ impl Scheduler<'_> {
                 from_ir::push_values(code, &numbers, function, &products, inst);
             })
         };
-        let chunks = chunks(function, self.backend.strategy().largest_function());
+        let chunks = chunks(function, self.backend.strategy().chunk_threshold());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
         let mut in_flight = InFlight::new(self.model, numbers.empty().registers(), function);
@@ -266,7 +266,7 @@ impl Scheduler<'_> {
         let mut tradeoff = OccupancyTradeoff::new((self.occupancy_percent, target), budgets);
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
-            let mut scratch = Scratch {
+            let mut scratch = BlockScratch {
                 builder: Builder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
@@ -287,7 +287,7 @@ impl Scheduler<'_> {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
                     let with =
                         |allowed| self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(allowed, old));
-                    let wants_more = found.is_tight && can_save(found.cycles, found.lower_bound_cycles);
+                    let wants_more = found.wanted_more_registers && can_save(found.cycles, found.lower_bound_cycles);
                     tradeoff.add(
                         LOOP_MODEL.executions(loops.depth(*block)),
                         &chunk_code.code.items[range.clone()],
@@ -309,18 +309,19 @@ impl Scheduler<'_> {
                 self.apply_order(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
             }
         }
-        stats.tradeoff = tradeoff.best(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
+        stats.tradeoff = tradeoff.best_larger_budget(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
         Ok(stats)
     }
 
-    /// Lets the strategy change the function as a whole. All changes are dropped if they need more registers than the original code may use.
-    fn rearrange(&self, function: &mut Function) -> Vec<Change> {
+    /// Runs the strategy's changes to the function as a whole ([`Strategy::rearrange`]). Drops all changes if the changed code needs more
+    /// registers than the target allows. Returns the changes for the trace.
+    fn rearrange(&self, function: &mut Function) -> Vec<CodeChange> {
         let strategy = self.backend.strategy();
         if !strategy.rearranges() || has_late_accesses(function) {
             return Vec::new();
         }
         let original = function.clone();
-        let mut changes = strategy.rearrange(function, Surroundings { model: self.model, costs: self.costs, knobs: &self.knobs });
+        let mut changes = strategy.rearrange(function, RearrangeContext { model: self.model, costs: self.costs, knobs: &self.knobs });
         if changes.is_empty() {
             return changes;
         }
@@ -340,7 +341,7 @@ impl Scheduler<'_> {
         &self,
         code: &Code,
         range: &Range<usize>,
-        scratch: &mut Scratch<'_, '_>,
+        scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
         allowed: Counts,
     ) -> BlockOutcome {
@@ -352,14 +353,14 @@ impl Scheduler<'_> {
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Searches for an order of a block, whose old order needs `old` registers of each class, with a register target. The new order may need
-    /// as many registers as the old one. But an old order with more general registers than there are has to spill, so an order within the
+    /// Searches for an order of a block within a register target. `old` is the number of registers of each class that the old order needs;
+    /// the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within the
     /// target is searched first.
     fn find_order(
         &self,
         code: &Code,
         range: &Range<usize>,
-        scratch: &mut Scratch<'_, '_>,
+        scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
         target: Counts,
         old: Counts,
@@ -386,7 +387,7 @@ impl Scheduler<'_> {
         &self,
         code: &Code,
         range: &Range<usize>,
-        scratch: &mut Scratch<'_, '_>,
+        scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
         allowed: Counts,
     ) -> BudgetSearch {
@@ -410,13 +411,20 @@ impl Scheduler<'_> {
                     lower_bound_cycles: attempt.lower_bound_cycles,
                     attempt: Some(attempt),
                     peak: Some(found),
-                    is_tight,
+                    wanted_more_registers: is_tight,
                     traced_attempts,
                 };
             }
             (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }
-        BudgetSearch { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, traced_attempts }
+        BudgetSearch {
+            attempt: None,
+            cycles: cycles_before,
+            lower_bound_cycles,
+            peak: None,
+            wanted_more_registers: is_tight,
+            traced_attempts,
+        }
     }
 
     /// Schedules a function on physical registers (phase 110), and returns statistics.
@@ -425,11 +433,11 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
-        for chunk in chunks(function, self.backend.strategy().largest_function()) {
+        for chunk in chunks(function, self.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
-            let mut scratch = Scratch {
+            let mut scratch = BlockScratch {
                 builder: Builder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
@@ -484,7 +492,7 @@ impl Scheduler<'_> {
     pub fn register_target(&self, live: i32) -> RegisterTarget {
         let bounds = Bounds {
             launch: self.launch,
-            tuple_gaps: self.knobs.register_gaps,
+            alignment_gaps: self.knobs.register_gaps,
             reserved: self.hidden_registers as i32,
             limit: self.register_limit as i32,
             occupancy_percent: self.occupancy_percent,
@@ -499,8 +507,8 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
-    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
-        let Scratch { builder, tracker, scheduler, in_flight, carried } = scratch;
+    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut BlockScratch<'_, '_>, settings: &Settings) -> Attempt {
+        let BlockScratch { builder, tracker, scheduler, in_flight, carried } = scratch;
         in_flight.restart_block();
         let strategy = self.backend.strategy();
         let mut attempt = Attempt {
@@ -509,7 +517,7 @@ impl Scheduler<'_> {
             cycles: 0,
             lower_bound_cycles: 0,
             exceeded_scarcity: false,
-            proved: (0, 0),
+            proved_and_unproved: (0, 0),
             regions: Vec::new(),
         };
         for region in code.regions(range.clone(), strategy.longest_region()) {
@@ -537,8 +545,8 @@ impl Scheduler<'_> {
             attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
             match schedule.search {
                 Search::None => {}
-                Search::Optimal => attempt.proved.0 += 1,
-                Search::Ended | Search::TooLarge => attempt.proved.1 += 1,
+                Search::Optimal => attempt.proved_and_unproved.0 += 1,
+                Search::Ended | Search::TooLarge => attempt.proved_and_unproved.1 += 1,
             }
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {
@@ -571,7 +579,8 @@ impl Scheduler<'_> {
         }
         stats.cycles_before += attempt.cycles_before;
         stats.cycles_after += attempt.cycles;
-        stats.proved = (stats.proved.0 + attempt.proved.0, stats.proved.1 + attempt.proved.1);
+        stats.proved_and_unproved =
+            (stats.proved_and_unproved.0 + attempt.proved_and_unproved.0, stats.proved_and_unproved.1 + attempt.proved_and_unproved.1);
         if attempt.order.iter().copied().eq(range.clone()) {
             return Ok(());
         }

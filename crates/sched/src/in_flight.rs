@@ -27,16 +27,16 @@ type InFlightRegister = (u32, u32);
 pub(crate) struct InFlight<'m> {
     /// The latencies of the target.
     model: &'m Model,
-    /// By register number: the cycle, from the start of the block, in which its latest result arrives; 0 if it is not in flight.
+    /// For each register number, the cycle, from the start of the block, in which its latest result arrives; 0 if it is not in flight.
     arrivals: Vec<u32>,
     /// Register numbers whose entry in `arrivals` may be nonzero; used to reset the table.
     maybe_in_flight: Vec<u32>,
     /// The current cycle, from the start of the block.
     cycle: u32,
     /// The results in flight at the start of the current block.
-    at_start: Vec<InFlightRegister>,
-    /// By block: the results in flight at its end, ordered by register number.
-    at_ends: IndexVec<Block, Vec<InFlightRegister>>,
+    in_flight_at_start: Vec<InFlightRegister>,
+    /// For each block, the results in flight at its end, ordered by register number.
+    in_flight_at_ends: IndexVec<Block, Vec<InFlightRegister>>,
 }
 
 impl<'m> InFlight<'m> {
@@ -47,8 +47,8 @@ impl<'m> InFlight<'m> {
             arrivals: vec![0; registers],
             maybe_in_flight: Vec::new(),
             cycle: 0,
-            at_start: Vec::new(),
-            at_ends: IndexVec::filled(function.blocks.len(), Vec::new()),
+            in_flight_at_start: Vec::new(),
+            in_flight_at_ends: IndexVec::filled(function.blocks.len(), Vec::new()),
         }
     }
 
@@ -58,7 +58,7 @@ impl<'m> InFlight<'m> {
         let is_back_edge = |from: &Block| flow.position(*from) >= flow.position(block);
         let is_loop = flow.predecessors(block).iter().any(is_back_edge);
         for &predecessor in flow.predecessors(block).iter().filter(|from| !is_loop || is_back_edge(from)) {
-            let ends = &self.at_ends[predecessor];
+            let ends = &self.in_flight_at_ends[predecessor];
             for &(register, cycles) in ends {
                 record_arrival(&mut self.arrivals, &mut self.maybe_in_flight, register, cycles);
             }
@@ -71,13 +71,13 @@ impl<'m> InFlight<'m> {
                 }
             }
         }
-        self.at_start = self.remaining();
+        self.in_flight_at_start = self.remaining();
     }
 
     /// Moves back to the start of the current block.
     pub(crate) fn restart_block(&mut self) {
         self.reset();
-        for &(register, cycles) in &self.at_start {
+        for &(register, cycles) in &self.in_flight_at_start {
             record_arrival(&mut self.arrivals, &mut self.maybe_in_flight, register, cycles);
         }
     }
@@ -111,7 +111,7 @@ impl<'m> InFlight<'m> {
         for position in order {
             self.step(code, &code.items[position]);
         }
-        self.at_ends[block] = self.remaining();
+        self.in_flight_at_ends[block] = self.remaining();
     }
 
     /// Forgets all results in flight.
@@ -186,7 +186,7 @@ mod tests {
                 .iter()
                 .for_each(|&inst| push_values(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
             in_flight.enter_block(&function, &flow, block, Some(&numbers));
-            found.push(in_flight.at_start.clone());
+            found.push(in_flight.in_flight_at_start.clone());
             in_flight.finish_block(&code, block, start..code.items.len());
         }
         found
@@ -230,7 +230,7 @@ mod tests {
         }
         in_flight.enter_block(&function, &flow, ranges[1].0, Some(&numbers));
         // %2 is register 4, %3 is 5, %4 is 6.
-        assert_eq!(in_flight.at_start.iter().map(|&(register, _)| register).collect::<Vec<_>>(), [6]);
+        assert_eq!(in_flight.in_flight_at_start.iter().map(|&(register, _)| register).collect::<Vec<_>>(), [6]);
     }
 
     #[test]

@@ -19,7 +19,7 @@
 use crate::code::Item;
 use crate::pressure::Counts;
 use crate::resource::Costs;
-use crate::score::{Score, busiest};
+use crate::score::{Score, busiest_unit_cycles};
 
 /// Estimated cost of one block under one register budget.
 struct BlockEstimate {
@@ -28,15 +28,15 @@ struct BlockEstimate {
     /// Cycles of one execution by a lone warp.
     cycles: f64,
     /// Number of cycles for which one execution keeps its busiest unit busy, or its number of instructions if that is larger.
-    busiest: f64,
+    busiest_unit_cycles: f64,
 }
 
 /// Minimum saving, as a fraction of a block's cycles, for which the block is scheduled again.
-const LEAST_SAVING: f64 = 0.02;
+const MIN_SAVING: f64 = 0.02;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`LEAST_SAVING`] of its cycles.
+/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVING`] of its cycles.
 pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
-    cycles as f64 * (1.0 - LEAST_SAVING) > lower_bound as f64
+    cycles as f64 * (1.0 - MIN_SAVING) > lower_bound as f64
 }
 
 /// One register budget with the estimates of all blocks under it.
@@ -61,8 +61,8 @@ impl BudgetEstimate {
     fn score(&self, warps: u32) -> f64 {
         let mut score = Score { alone: 1.0, shared: 1.0 };
         for block in &self.blocks {
-            let alone = block.cycles.max(block.busiest);
-            score.add(block.executions, alone, block.busiest, warps);
+            let alone = block.cycles.max(block.busiest_unit_cycles);
+            score.add(block.executions, alone, block.busiest_unit_cycles, warps);
         }
         score.value()
     }
@@ -109,8 +109,8 @@ impl OccupancyTradeoff {
 
     /// Adds the estimates of a block under all budgets.
     ///
-    /// `normal` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the
-    /// block under that budget; otherwise the outcome `normal` is used for all budgets.
+    /// `normal` is its outcome under the normal budget. If `wants_more` is set, `schedule_with` is called once per larger budget to
+    /// schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
     pub(crate) fn add(
         &mut self,
         executions: f64,
@@ -118,16 +118,16 @@ impl OccupancyTradeoff {
         costs: &Costs,
         normal: BlockOutcome,
         wants_more: bool,
-        mut with: impl FnMut(Counts) -> BlockOutcome,
+        mut schedule_with: impl FnMut(Counts) -> BlockOutcome,
     ) {
-        let busiest = busiest(items, costs);
+        let busiest_unit_cycles = busiest_unit_cycles(items, costs);
         let note = |budget: &mut BudgetEstimate, outcome: BlockOutcome| {
             budget.peak = budget.peak.max(outcome.peak);
-            budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest });
+            budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest_unit_cycles });
         };
         for budget in &mut self.larger {
             // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
-            let outcome = if wants_more { with(budget.allowed) } else { normal };
+            let outcome = if wants_more { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
         note(&mut self.normal, normal);
@@ -136,7 +136,7 @@ impl OccupancyTradeoff {
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
-    pub(crate) fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
+    pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
         let normal = score(&self.normal);
         let best =
@@ -159,7 +159,7 @@ mod tests {
         let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
         let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
         tradeoff.add(1.0, &code.items, &costs, normal, true, |_| other);
-        tradeoff.best(warps)
+        tradeoff.best_larger_budget(warps)
     }
 
     /// With the larger budget, a lone warp takes 40 cycles instead of 100. With all resident warps, it takes 1 + 39/8 cycles per warp

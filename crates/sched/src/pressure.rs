@@ -45,7 +45,7 @@ struct GroupState {
 /// Number of live registers at the current position of a block.
 #[derive(Clone)]
 pub struct PressureTracker {
-    /// By register group: its liveness.
+    /// For each register group, its liveness.
     states: Vec<GroupState>,
     /// Register groups whose state may differ from the default and must be reset for the next block.
     touched_groups: Vec<u32>,
@@ -127,7 +127,7 @@ impl PressureTracker {
     }
 
     /// Returns whether a register group is live at the current position, and whether it is accessed after the region or live-out.
-    pub(crate) fn at_region_ends(&self, group: u32) -> (bool, bool) {
+    pub(crate) fn liveness_at_region_ends(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region)
     }
@@ -195,7 +195,7 @@ impl PressureTracker {
 
     /// Returns three facts about a register group: whether it is live at the current position, whether it is accessed after the region or
     /// live-out, and the number of unscheduled items of the region that read it.
-    pub(crate) fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
+    pub(crate) fn liveness_at_region_start(&self, group: u32) -> (bool, bool, u32) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region, state.readers)
     }

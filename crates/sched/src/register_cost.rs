@@ -4,9 +4,9 @@
 //! weight. The rules follow the published description of ptxas.
 //!
 //! Every register has a two-bit pipeline affinity: 1 is an ordinary register of weight 1, 3 a double-width register of weight 2. The
-//! setting [`Tracking::doubles_wide`] doubles the weight of registers of the wide class that are not ordinary. The setting
-//! [`Tracking::pairs`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index is
-//! doubled and the weight is not.
+//! setting [`Tracking::doubles_wide_weight`] doubles the weight of registers of the wide class that are not ordinary. The setting
+//! [`Tracking::tracks_pair_halves`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index
+//! is doubled and the weight is not.
 //!
 //! [`crate::resource`] adds the costs up, for the strategy `backtracking`.
 
@@ -79,10 +79,10 @@ pub(crate) fn class_of(file: RegFile) -> u8 {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tracking {
     /// Whether the two halves of register pairs are tracked separately (knob 420).
-    pub pairs: bool,
+    pub tracks_pair_halves: bool,
     /// Whether the weight of registers of the wide class that are not [`Affinity::Standard`] is doubled. Has no effect together with
-    /// `pairs`.
-    pub doubles_wide: bool,
+    /// `tracks_pair_halves`.
+    pub doubles_wide_weight: bool,
 }
 
 /// Index and weight of a register in the set of tracked registers.
@@ -100,10 +100,10 @@ pub struct RegisterCost {
 #[inline]
 pub(crate) fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> RegisterCost {
     let cost = if register.affinity == Affinity::DoubleWidth { 2 } else { 1 };
-    if tracking.pairs {
+    if tracking.tracks_pair_halves {
         return RegisterCost { index: 2 * register.index, count: 1, cost };
     }
-    let is_doubled = tracking.doubles_wide && register.affinity != Affinity::Standard && register.class == WIDE_CLASS;
+    let is_doubled = tracking.doubles_wide_weight && register.affinity != Affinity::Standard && register.class == WIDE_CLASS;
     RegisterCost { index: register.index, count: 1, cost: if is_doubled { 2 * cost } else { cost } }
 }
 
@@ -118,9 +118,9 @@ mod tests {
         (found.index, found.cost)
     }
 
-    const PLAIN: Tracking = Tracking { pairs: false, doubles_wide: false };
-    const WIDE: Tracking = Tracking { pairs: false, doubles_wide: true };
-    const PAIRS: Tracking = Tracking { pairs: true, doubles_wide: true };
+    const PLAIN: Tracking = Tracking { tracks_pair_halves: false, doubles_wide_weight: false };
+    const WIDE: Tracking = Tracking { tracks_pair_halves: false, doubles_wide_weight: true };
+    const PAIRS: Tracking = Tracking { tracks_pair_halves: true, doubles_wide_weight: true };
 
     #[test]
     fn a_double_width_register_has_weight_two() {

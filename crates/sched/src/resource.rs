@@ -25,7 +25,7 @@ use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 pub type ResourceVector = [i32; UNITS];
 
 /// Upper limit of the operand cost, which the description keeps in nine bits.
-pub(crate) const MOST_OPERAND_COST: u32 = 0x1ff;
+pub(crate) const MAX_OPERAND_COST: u32 = 0x1ff;
 
 /// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -116,7 +116,7 @@ impl ResourceNeeds {
 /// Unit of each scheduling class, and cycles that an instruction of the class occupies it, on one machine.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    /// By class: index of its unit, and cycles that an instruction occupies the unit.
+    /// For each class, the index of its unit, and cycles that an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
     /// Number of scoreboards of a warp.
     scoreboards: usize,
@@ -161,7 +161,7 @@ impl Costs {
 
     /// Returns whether instructions of two classes may issue in one cycle, one after the other, if neither depends on the other: they are
     /// executed by different units, and neither is a branch or a barrier.
-    pub fn can_pair(&self, first: Class, second: Class) -> bool {
+    pub(crate) fn can_pair(&self, first: Class, second: Class) -> bool {
         let is_flow = |class: Class| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
     }
@@ -188,20 +188,20 @@ impl RegisterSet {
     const CLASSES: u32 = 8;
 
     /// Returns the index of the word, and the mask of the bit, that represent a register.
-    fn place(class: u8, index: u32) -> (usize, u64) {
+    fn word_and_mask(class: u8, index: u32) -> (usize, u64) {
         let at = index * RegisterSet::CLASSES + u32::from(class);
         ((at / 64) as usize, 1 << (at % 64))
     }
 
     /// Returns whether a register is in the set.
     pub fn contains(&self, class: u8, index: u32) -> bool {
-        let (word, bit) = RegisterSet::place(class, index);
+        let (word, bit) = RegisterSet::word_and_mask(class, index);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     /// Adds a register. Returns whether it was not in the set before.
     pub fn insert(&mut self, class: u8, index: u32) -> bool {
-        let (word, bit) = RegisterSet::place(class, index);
+        let (word, bit) = RegisterSet::word_and_mask(class, index);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
@@ -212,16 +212,16 @@ impl RegisterSet {
 
     /// Removes a register.
     pub fn remove(&mut self, class: u8, index: u32) {
-        let (word, bit) = RegisterSet::place(class, index);
+        let (word, bit) = RegisterSet::word_and_mask(class, index);
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
         }
     }
 }
 
-/// Figures of the current instruction that are kept between the modes.
+/// Costs of the instruction that is being added, which are kept between its three evaluation steps.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct CurrentInst {
+struct CurrentInstCost {
     /// Cost of the register operands when it was last computed.
     cost: i32,
     /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
@@ -231,18 +231,18 @@ struct CurrentInst {
 /// The resource model while a block is scheduled.
 #[derive(Clone, Debug, Default)]
 pub struct Resources {
-    /// How registers are counted.
+    /// The settings that determine the weight of each register.
     pub tracking: Tracking,
     /// Registers that have had their last use.
     consumed: RegisterSet,
-    /// Figures of the current instruction.
-    tracked: CurrentInst,
+    /// Costs of the instruction that is being added.
+    current_inst: CurrentInstCost,
 }
 
 /// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undo {
-    /// The slot before the instruction was added.
+    /// The contents of the resource slot before the instruction was added.
     before: ResourceSlot,
     /// Registers that the instruction marked as consumed.
     consumed: Vec<(u8, u32)>,
@@ -262,43 +262,43 @@ impl Resources {
     }
 
     /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
-    pub fn evaluate(&mut self, work: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
+    pub fn evaluate(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
-                self.tracked = CurrentInst { cost: self.operand_cost(work), ..CurrentInst::default() };
-                self.tracked.pressure = self.result_cost(work);
-                answer[work.unit] = work.cycles;
+                self.current_inst = CurrentInstCost { cost: self.operand_cost(needs), ..CurrentInstCost::default() };
+                self.current_inst.pressure = self.result_cost(needs);
+                answer[needs.unit] = needs.cycles;
             }
             CostMode::Differential => {
-                let now = self.operand_cost(work);
-                let change = now - self.tracked.cost;
-                self.tracked.pressure += change;
-                self.tracked.cost = now;
-                answer[work.unit] = change;
+                let now = self.operand_cost(needs);
+                let change = now - self.current_inst.cost;
+                self.current_inst.pressure += change;
+                self.current_inst.cost = now;
+                answer[needs.unit] = change;
             }
-            CostMode::Pressure => slot.add_pressure(self.tracked.pressure),
+            CostMode::Pressure => slot.add_pressure(self.current_inst.pressure),
         }
         answer
     }
 
     /// Adds an instruction in all three modes, and returns the information that removes it again.
-    pub fn schedule(&mut self, work: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
+    pub fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
-        let own = self.evaluate(work, CostMode::Own, slot);
+        let own = self.evaluate(needs, CostMode::Own, slot);
         add(&mut slot.usage, &own);
-        for operand in work.operands.iter().filter(|operand| !operand.written && operand.last_use) {
-            for (class, index) in self.places(operand) {
+        for operand in needs.operands.iter().filter(|operand| !operand.written && operand.last_use) {
+            for (class, index) in self.register_set_elements(operand) {
                 if self.consumed.insert(class, index) {
                     undo.consumed.push((class, index));
                 }
             }
         }
-        let released = self.evaluate(work, CostMode::Differential, slot);
+        let released = self.evaluate(needs, CostMode::Differential, slot);
         add(&mut slot.delta, &released);
-        self.evaluate(work, CostMode::Pressure, slot);
-        for operand in work.operands.iter().filter(|operand| operand.written) {
-            for (class, index) in self.places(operand) {
+        self.evaluate(needs, CostMode::Pressure, slot);
+        for operand in needs.operands.iter().filter(|operand| operand.written) {
+            for (class, index) in self.register_set_elements(operand) {
                 if self.consumed.contains(class, index) {
                     self.consumed.remove(class, index);
                     undo.revived.push((class, index));
@@ -320,15 +320,15 @@ impl Resources {
     }
 
     /// Returns the cost of the registers that an instruction reads, consumed registers excluded, each register once.
-    fn operand_cost(&self, work: &ResourceNeeds) -> i32 {
+    fn operand_cost(&self, needs: &ResourceNeeds) -> i32 {
         let mut sum = 0;
         let mut seen: Vec<(u8, u32)> = Vec::new();
-        for operand in work.operands.iter().filter(|operand| !operand.written && operand.register.is_physical()) {
+        for operand in needs.operands.iter().filter(|operand| !operand.written && operand.register.is_physical()) {
             let cost = register_cost(operand.register, self.tracking);
-            for place in self.places(operand) {
+            for place in self.register_set_elements(operand) {
                 if !self.consumed.contains(place.0, place.1) && !seen.contains(&place) {
                     seen.push(place);
-                    sum = (sum + cost.cost).min(MOST_OPERAND_COST);
+                    sum = (sum + cost.cost).min(MAX_OPERAND_COST);
                 }
             }
         }
@@ -336,13 +336,13 @@ impl Resources {
     }
 
     /// Returns the cost of the registers that an instruction writes.
-    fn result_cost(&self, work: &ResourceNeeds) -> i32 {
-        let results = work.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
-        results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MOST_OPERAND_COST) as i32
+    fn result_cost(&self, needs: &ResourceNeeds) -> i32 {
+        let results = needs.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
+        results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MAX_OPERAND_COST) as i32
     }
 
     /// Returns the elements of a [`RegisterSet`] that stand for the registers of an operand: pairs of register class and register number.
-    fn places(&self, operand: &RegisterOperand) -> impl Iterator<Item = (u8, u32)> + use<> {
+    fn register_set_elements(&self, operand: &RegisterOperand) -> impl Iterator<Item = (u8, u32)> + use<> {
         let cost = register_cost(operand.register, self.tracking);
         let class = operand.register.class;
         let is_physical = operand.register.is_physical();
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn undo_restores_the_state() {
         let mut slot = ResourceSlot::default();
-        let mut resources = Resources::new(Tracking { pairs: true, doubles_wide: false });
+        let mut resources = Resources::new(Tracking { tracks_pair_halves: true, doubles_wide_weight: false });
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         let (before, consumed) = (slot, resources.consumed.clone());
         let undo = resources.schedule(&work("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);

@@ -52,17 +52,17 @@ impl Score {
 
     /// Adds a block to the score.
     ///
-    /// `alone` is the number of cycles of one execution by a lone warp, `busiest` the number of cycles for which that execution occupies
-    /// its busiest unit, and `warps` the number of resident warps per warp scheduler.
-    pub(crate) fn add(&mut self, executions: f64, alone: f64, busiest: f64, warps: u32) {
+    /// `alone` is the number of cycles of one execution by a lone warp, `busiest_unit_cycles` the number of cycles for which that execution
+    /// occupies its busiest unit, and `warps` the number of resident warps per warp scheduler.
+    pub(crate) fn add(&mut self, executions: f64, alone: f64, busiest_unit_cycles: f64, warps: u32) {
         self.alone += executions * alone;
-        self.shared += executions * (alone / f64::from(warps.max(1))).max(busiest);
+        self.shared += executions * (alone / f64::from(warps.max(1))).max(busiest_unit_cycles);
     }
 }
 
 /// Returns the number of cycles for which one warp keeps the busiest unit busy, or the number of issue slots that it needs if that is
 /// larger.
-pub(crate) fn busiest(items: &[Item], costs: &Costs) -> f64 {
+pub(crate) fn busiest_unit_cycles(items: &[Item], costs: &Costs) -> f64 {
     let mut busy = [0; UNITS];
     let mut issued = 0;
     for item in items.iter().filter(|item| item.opcode.is_some()) {
@@ -73,8 +73,8 @@ pub(crate) fn busiest(items: &[Item], costs: &Costs) -> f64 {
 }
 
 /// Returns the number of issue slots that a block uses, in cycles, plus the cycles lost by register bank conflicts.
-fn issued_with(items: &[Item], conflicts: i32) -> f64 {
-    f64::from(items.iter().filter(|item| item.opcode.is_some()).count() as i32 + conflicts)
+fn issue_cycles_with_conflicts(items: &[Item], conflict_cycles: i32) -> f64 {
+    f64::from(items.iter().filter(|item| item.opcode.is_some()).count() as i32 + conflict_cycles)
 }
 
 /// Returns the score of a function on physical registers, with `warps` resident warps per warp scheduler.
@@ -93,11 +93,11 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
             let graph = builder.build(&code, region);
             let region = measure_allocated(&code, &graph, costs);
             // Later code waits for the last issue of the region or for its results; the estimate takes the mean of both times.
-            length += (region.exit + region.length.done) / 2;
-            conflicts += region.conflicts as i32;
+            length += (region.exit_cycle + region.length.done) / 2;
+            conflicts += region.conflict_cycles as i32;
         }
-        let busiest = busiest(&code.items, costs).max(issued_with(&code.items, conflicts));
-        score.add(LOOP_MODEL.executions(loops.depth(block)), f64::from(length).max(busiest), busiest, warps);
+        let busiest_unit_cycles = busiest_unit_cycles(&code.items, costs).max(issue_cycles_with_conflicts(&code.items, conflicts));
+        score.add(LOOP_MODEL.executions(loops.depth(block)), f64::from(length).max(busiest_unit_cycles), busiest_unit_cycles, warps);
     }
     score
 }

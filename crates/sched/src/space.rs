@@ -3,8 +3,7 @@
 //! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. A latency
 //! of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
 //!
-//! Only `oriole profile` reads the codes so far; strategies of the published description of ptxas that are not implemented yet would use
-//! them.
+//! Only `oriole profile` reads the codes.
 
 use oriole_hardware::{Class, Model};
 

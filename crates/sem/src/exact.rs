@@ -72,7 +72,7 @@ impl Number {
 
 impl Exact {
     /// Returns an integer as an exact number; `None` for zero.
-    pub fn from_integer(value: i128) -> Option<Exact> {
+    pub(crate) fn from_integer(value: i128) -> Option<Exact> {
         (value != 0).then(|| Exact { negative: value < 0, exponent: 0, significand: value.unsigned_abs() })
     }
 
@@ -147,7 +147,7 @@ impl Exact {
     }
 
     /// Rounds the magnitude to an integer multiple of `2^last_place`. Returns the multiple, and whether the result is exact.
-    pub fn round_at(self, last_place: i32, rounding: Rounding) -> (u128, bool) {
+    pub(crate) fn round_at(self, last_place: i32, rounding: Rounding) -> (u128, bool) {
         let shift = last_place - self.exponent;
         if shift <= 0 {
             return (self.significand << -shift, true);

@@ -49,7 +49,7 @@ impl Int {
     }
 
     /// Returns the type with twice the number of bits and the same signedness.
-    pub fn twice_as_wide(self) -> Int {
+    pub(crate) fn twice_as_wide(self) -> Int {
         Int { bits: self.bits * 2, ..self }
     }
 

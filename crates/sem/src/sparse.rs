@@ -46,7 +46,7 @@ impl SparseLayout {
     }
 
     /// Returns the thread and the first bit of its metadata register that describe a group of a row.
-    pub fn metadata_place(self, row: usize, group: usize) -> (usize, u32) {
+    pub(crate) fn metadata_place(self, row: usize, group: usize) -> (usize, u32) {
         let groups = self.depth / self.group();
         let (quad, half) = (row % 8, row / 8);
         let (thread, nibble) = match (self.element_bits, groups) {

@@ -110,7 +110,7 @@ impl ScoreboardState {
 }
 
 /// Returns control words with scoreboards and wait masks; stalls, yields and reuse flags are not set yet.
-pub fn assign_scoreboards(
+pub(crate) fn assign_scoreboards(
     code: &Code<'_>,
     control_flow: &ControlFlow,
     inst_accesses: &[InstAccesses],

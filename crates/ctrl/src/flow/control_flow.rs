@@ -64,7 +64,7 @@ impl ControlFlow {
     }
 
     /// Returns the loop depth of a block; 0 outside of loops.
-    pub fn depth_of_block(&self, block: usize) -> u32 {
+    pub(crate) fn depth_of_block(&self, block: usize) -> u32 {
         self.innermost_loop[block].map_or(0, |at| self.loops[at].depth)
     }
 
@@ -75,7 +75,7 @@ impl ControlFlow {
 
     /// Returns whether a block and the previous one in the layout form straight-line code: the previous one is its only predecessor, and it
     /// is the only successor of the previous one.
-    pub fn continues_previous(&self, code: &Code<'_>, block: usize) -> bool {
+    pub(crate) fn continues_previous(&self, code: &Code<'_>, block: usize) -> bool {
         block > 0 && self.predecessors[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
 
@@ -85,7 +85,7 @@ impl ControlFlow {
     }
 
     /// Returns the innermost loop that contains the instructions at positions `later` and `earlier`; `None` if no loop contains both.
-    pub fn loop_around(&self, later: usize, earlier: usize) -> Option<Loop> {
+    pub(crate) fn loop_around(&self, later: usize, earlier: usize) -> Option<Loop> {
         let mut at = self.loop_of_inst(later);
         while let Some(one) = at.map(|at| self.loops[at]) {
             if one.start <= earlier {

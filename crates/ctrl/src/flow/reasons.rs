@@ -68,7 +68,7 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
 /// must not issue earlier, and `second_name` its name, such as "the next".
 pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_name: &str, first: &str) -> String {
     match cause {
-        StallCause::Own => "always".to_owned(),
+        StallCause::MinimumStall => "always".to_owned(),
         StallCause::Register { kind, register, cycles, .. } => {
             let verb = second.map_or("touches", |second| verb(kind, register, second));
             format!("{second_name} {verb} {} of {first}: {cycles} cycles", register_name(register))
@@ -81,9 +81,9 @@ pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_na
 }
 
 /// Returns the instruction whose latency a stall covers; `None` for the minimum stall of an opcode.
-pub fn stall_first(cause: StallCause) -> Option<usize> {
+pub fn stall_origin(cause: StallCause) -> Option<usize> {
     match cause {
-        StallCause::Own => None,
+        StallCause::MinimumStall => None,
         StallCause::Register { first, .. }
         | StallCause::Scoreboard { first, .. }
         | StallCause::Barrier { first }

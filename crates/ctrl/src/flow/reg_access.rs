@@ -197,7 +197,7 @@ impl InstAccesses {
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
     /// executes both.
-    pub fn has_opposite_guard(&self, other: &InstAccesses) -> bool {
+    pub(crate) fn has_opposite_guard(&self, other: &InstAccesses) -> bool {
         matches!((self.guard, other.guard), (Some((one, negated)), Some((two, other))) if one == two && negated != other)
     }
 }
@@ -208,7 +208,7 @@ impl InstAccesses {
 /// first warp issues the product instruction, and access the registers of the other three before they issue it. So earlier accesses to
 /// these registers have to be complete at the fence; a wait at the product instruction itself comes too late. (On an H200, a reload that
 /// the product waited for was lost this way, in every warp but the first.)
-pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
+pub(crate) fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
     // Registers of matrix products that no fence precedes in their own block. The last fence of any block may be the one before them.
     let mut exposed = FencedRegisters::default();
     let mut last_fences = Vec::new();
@@ -300,7 +300,7 @@ fn ends_product_group(instruction: &Instruction) -> bool {
 /// Returns the distance in cycles, or the need for a scoreboard, between two accesses to a register. `kind` is the kind of dependence,
 /// `first` and `second` are the ports, and `guarded` says whether the first instruction has a guard.
 #[inline]
-pub fn latency_requirement(
+pub(crate) fn latency_requirement(
     model: &Model,
     kind: DependenceKind,
     register: Register,

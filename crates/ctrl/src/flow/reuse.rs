@@ -83,7 +83,7 @@ impl Entries<'_> {
 }
 
 /// Sets the reuse flags of all control words. Yields must be final.
-pub fn mark_reuse(
+pub(crate) fn mark_reuse(
     code: &Code<'_>,
     control_flow: &ControlFlow,
     inst_accesses: &[InstAccesses],

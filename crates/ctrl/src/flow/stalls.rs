@@ -31,6 +31,11 @@
 //! - After a thread-block barrier (`BAR`), only arithmetic that overwrites no general register may issue for some cycles.
 //! - Some opcodes need a minimum stall, regardless of the next instruction.
 //!
+//! Hennessy and Gross 1983 ("Postpass Code Optimization of Pipeline Constraints") describe the same task for a machine without interlocks:
+//! the latest accesses of each register are tracked with their age, and `NOP`s are inserted where an age is too low. The departures: the
+//! distance is a field of the instruction and not a number of `NOP`s; ages are tracked over the edges of the control-flow graph, and not
+//! only within basic blocks; and instructions are not reordered here, because the order is already final.
+//!
 //! Departure from the published description of ptxas: fixed latencies of any length are covered by stalls, of several instructions if need
 //! be, and not only those up to 15 cycles.
 //!
@@ -52,7 +57,7 @@ use super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, laten
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallCause {
     /// The minimum stall of the opcode.
-    Own,
+    MinimumStall,
     /// A dependence on a register: `cycles` have to pass between the first instruction and the one after the stall.
     Register { first: u32, kind: DependenceKind, register: Register, cycles: u8 },
     /// The instruction after the stall waits for a scoreboard that the first one has just set.
@@ -73,8 +78,8 @@ pub struct StallPart {
     pub cycles: u8,
     /// Why the cycles are needed.
     pub cause: StallCause,
-    /// Position of the instruction that must not issue earlier: the one directly after the stall or a later one. For [`StallCause::Own`],
-    /// the instruction with the stall.
+    /// Position of the instruction that must not issue earlier: the one directly after the stall or a later one. For
+    /// [`StallCause::MinimumStall`], the instruction with the stall.
     pub second: u32,
 }
 
@@ -130,13 +135,13 @@ struct BlockEndState {
     /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
     last_set: [(i64, u32); BOARDS],
     /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
-    last_barrier: (i64, u32),
+    last_bar: (i64, u32),
 }
 
 impl BlockEndState {
     /// Returns the state before any event.
     fn new() -> BlockEndState {
-        BlockEndState { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_barrier: (LONG_AGO, 0) }
+        BlockEndState { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_bar: (LONG_AGO, 0) }
     }
 
     /// Adds the events of another path. Duplicate accesses are removed when the block is walked; the youngest one is kept.
@@ -145,7 +150,7 @@ impl BlockEndState {
         for (one, two) in self.last_set.iter_mut().zip(&other.last_set) {
             *one = (*one).min(*two);
         }
-        self.last_barrier = self.last_barrier.min(other.last_barrier);
+        self.last_bar = self.last_bar.min(other.last_bar);
     }
 
     /// Makes all events `cycles` older, and removes events that can have no effect any more.
@@ -154,7 +159,7 @@ impl BlockEndState {
             access.issued_at += cycles;
         }
         self.accesses.retain(|access| access.issued_at < effect_cycles(model, access));
-        for (at, _) in self.last_set.iter_mut().chain([&mut self.last_barrier]) {
+        for (at, _) in self.last_set.iter_mut().chain([&mut self.last_bar]) {
             *at = (*at + cycles).min(LONG_AGO);
         }
     }
@@ -180,9 +185,9 @@ pub struct StallSummary {
     pub parts: Vec<StallParts>,
 }
 
-/// Sets the stall of the first instruction of each pair that may issue in one cycle to 0: two instructions of different units, neither of
-/// which has a minimum stall of its own. Dependences lengthen the stall again.
-fn open_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
+/// For hardware with dual issue: finds pairs of consecutive instructions on different units without a minimum stall, and sets the stall of
+/// the first one to 0, so that both issue in one cycle. A dependence between the two lengthens the stall again later.
+fn allow_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let may_pair = |inst: &InstAccesses| {
         let wants = rules.requirements(inst.opcode);
         !wants.yields_with_stall_0 && u32::from(wants.least_stall) <= rules.facts.least_stall && inst.class.unit() != Unit::Branch
@@ -207,7 +212,7 @@ fn open_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRu
 }
 
 /// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the causes if `with_causes`.
-pub fn compute_stalls(
+pub(crate) fn compute_stalls(
     code: &Code<'_>,
     control_flow: &ControlFlow,
     inst_accesses: &[InstAccesses],
@@ -222,10 +227,10 @@ pub fn compute_stalls(
         control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
     }
     if rules.dual_issue {
-        open_pairs(code, inst_accesses, rules, controls);
+        allow_pairs(code, inst_accesses, rules, controls);
     }
     let own = |(position, control): (usize, &Control)| -> StallParts {
-        smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: position as u32 }]
+        smallvec![StallPart { cycles: control.stall, cause: StallCause::MinimumStall, second: position as u32 }]
     };
     let parts = if with_causes { controls.iter().enumerate().map(own).collect() } else { Vec::new() };
     let mut walker = Walker {
@@ -238,7 +243,7 @@ pub fn compute_stalls(
         accesses: repeat_with(SmallVec::new).take(REGISTERS).collect(),
         used_registers: Vec::new(),
         last_set: [(-LONG_AGO, 0); BOARDS],
-        last_barrier: (-LONG_AGO, 0),
+        last_bar: (-LONG_AGO, 0),
         last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
         summary: StallSummary { shortfalls: Vec::new(), parts },
     };
@@ -288,13 +293,13 @@ pub fn compute_stalls(
 struct Walker<'a> {
     /// The code in its final order.
     code: &'a Code<'a>,
-    /// By instruction: its register accesses.
+    /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
     /// The hardware model with the latencies.
     model: &'a Model,
     /// The control rules of the target.
     rules: &'a ControlRules,
-    /// By instruction: its control word, whose stall is computed.
+    /// For each instruction, its control word, whose stall is computed.
     controls: &'a mut [Control],
     /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
     accesses: Vec<SmallVec<[Access; 4]>>,
@@ -303,7 +308,7 @@ struct Walker<'a> {
     /// For each scoreboard: issue time and position of the last instruction that set it.
     last_set: [(i64, u32); BOARDS],
     /// Issue time and position of the last thread-block barrier (`BAR`).
-    last_barrier: (i64, u32),
+    last_bar: (i64, u32),
     /// For each unit: issue time and position of the last instruction of this block that uses it.
     last_use_of_unit: Vec<(i64, u32)>,
     /// The shortfalls and stall parts found so far.
@@ -323,7 +328,7 @@ impl Walker<'_> {
             self.record_access(Access { issued_at: -access.issued_at, ..*access });
         }
         self.last_set = entry.last_set.map(|(age, first)| (-age, first));
-        self.last_barrier = (-entry.last_barrier.0, entry.last_barrier.1);
+        self.last_bar = (-entry.last_bar.0, entry.last_bar.1);
         self.last_use_of_unit.fill((-LONG_AGO, 0));
         let range = self.code.blocks[block].range.clone();
         let mut current_cycle: i64 = 0;
@@ -333,7 +338,7 @@ impl Walker<'_> {
                 current_cycle += self.add_missing_stalls(range.start, position, current_cycle);
             }
             self.record_issue(position, current_cycle);
-            current_cycle += cycles_of(self.controls[position]);
+            current_cycle += min_issue_distance(self.controls[position]);
         }
         self.exit_state(current_cycle)
     }
@@ -357,7 +362,7 @@ impl Walker<'_> {
             if age < i64::from(max_age) { (age, first) } else { (LONG_AGO, 0) }
         };
         state.last_set = self.last_set.map(|last_set| aged(last_set, self.rules.facts.scoreboard_seen));
-        state.last_barrier = aged(self.last_barrier, self.rules.facts.barrier_hold);
+        state.last_bar = aged(self.last_bar, self.rules.facts.barrier_hold);
         state
     }
 
@@ -397,7 +402,7 @@ impl Walker<'_> {
             }
         }
         if inst_accesses.opcode == Opcode::BAR {
-            self.last_barrier = (current_cycle, first);
+            self.last_bar = (current_cycle, first);
         }
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             self.last_use_of_unit[usize::from(pace.unit)] = (current_cycle, first);
@@ -411,7 +416,7 @@ impl Walker<'_> {
         if missing <= 0 {
             return 0;
         }
-        let Some(wait) = self.wait_before(start, position, current_cycle, missing) else {
+        let Some(wait) = self.find_covering_wait(start, position, current_cycle, missing) else {
             return self.lengthen_stalls(start, position, position, missing, cause);
         };
         // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
@@ -429,7 +434,7 @@ impl Walker<'_> {
     /// instructions for which `counts` is false are ignored.
     fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
         let inst_accesses = &self.inst_accesses[position];
-        let mut worst = (0, StallCause::Own);
+        let mut worst = (0, StallCause::MinimumStall);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
@@ -443,7 +448,7 @@ impl Walker<'_> {
                 }
             }
         }
-        self.missing_for_boards_and_barriers(position, current_cycle, &self.last_set, self.last_barrier, &mut hold);
+        self.missing_for_boards_and_bar(position, current_cycle, &self.last_set, self.last_bar, &mut hold);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
@@ -452,7 +457,7 @@ impl Walker<'_> {
         }
         if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
-            let after = cycles_of(self.controls[position]);
+            let after = min_issue_distance(self.controls[position]);
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
@@ -470,7 +475,7 @@ impl Walker<'_> {
             (true, false) => DependenceKind::Raw,
             (false, true) => DependenceKind::War,
             (true, true) => DependenceKind::Waw,
-            (false, false) => return (0, StallCause::Own),
+            (false, false) => return (0, StallCause::MinimumStall),
         };
         let cycles = latency_requirement(self.model, kind, access.register, access.port, port, access.guarded).cycles;
         let cause = StallCause::Register { first: access.inst, kind, register: access.register, cycles };
@@ -479,12 +484,12 @@ impl Walker<'_> {
 
     /// Calls `hold` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
     /// thread-block barrier.
-    fn missing_for_boards_and_barriers(
+    fn missing_for_boards_and_bar(
         &self,
         position: usize,
         current_cycle: i64,
         last_set: &[(i64, u32); BOARDS],
-        last_barrier: (i64, u32),
+        last_bar: (i64, u32),
         hold: &mut dyn FnMut(i64, StallCause),
     ) {
         let wait = self.controls[position].wait;
@@ -498,10 +503,7 @@ impl Walker<'_> {
         // read it yet.
         let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
-            hold(
-                i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_barrier.0),
-                StallCause::Barrier { first: last_barrier.1 },
-            );
+            hold(i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_bar.0), StallCause::Barrier { first: last_bar.1 });
         }
     }
 
@@ -535,10 +537,10 @@ impl Walker<'_> {
 
     /// Returns the last of the [`MAX_SEARCH`] instructions before `position` that usually waits at least `cycles` for a scoreboard. `None`
     /// if there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
-    fn wait_before(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
+    fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
         let mut at = current_cycle;
         for second in (start.max(position.saturating_sub(MAX_SEARCH)) + 1..position).rev() {
-            at -= cycles_of(self.controls[second]);
+            at -= min_issue_distance(self.controls[second]);
             let inst_accesses = &self.inst_accesses[second];
             if inst_accesses.late_results || inst_accesses.late_reads {
                 return None;
@@ -597,12 +599,8 @@ impl Walker<'_> {
                 access.issued_at += cycles;
             }
         }
-        for last_set in self
-            .last_set
-            .iter_mut()
-            .chain([&mut self.last_barrier])
-            .chain(&mut self.last_use_of_unit)
-            .filter(|last_set| last_set.1 == first)
+        for last_set in
+            self.last_set.iter_mut().chain([&mut self.last_bar]).chain(&mut self.last_use_of_unit).filter(|last_set| last_set.1 == first)
         {
             last_set.0 += cycles;
         }
@@ -614,7 +612,7 @@ impl Walker<'_> {
     fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &BlockEndState) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
         let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
-        let (mut worst, mut second) = ((0, StallCause::Own), 0);
+        let (mut worst, mut second) = ((0, StallCause::MinimumStall), 0);
         let mut current_cycle = 0;
         for position in self.code.blocks[block].range.clone() {
             if current_cycle >= effect_cycles {
@@ -638,7 +636,7 @@ impl Walker<'_> {
                     }
                 }
             }
-            current_cycle += cycles_of(self.controls[position]);
+            current_cycle += min_issue_distance(self.controls[position]);
         }
         let (missing, cause) = worst;
         if missing > 0 { self.lengthen_stall(last, missing, cause, second) } else { 0 }
@@ -648,7 +646,7 @@ impl Walker<'_> {
     /// number of cycles added, and records the rest as a shortfall.
     fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &BlockEndState) -> i64 {
         let inst_accesses = &self.inst_accesses[position];
-        let mut worst = (0, StallCause::Own);
+        let mut worst = (0, StallCause::MinimumStall);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
@@ -664,11 +662,14 @@ impl Walker<'_> {
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[position]) + access.issued_at, StallCause::ControlTransfer { first: access.inst });
+                hold(
+                    cycles - min_issue_distance(self.controls[position]) + access.issued_at,
+                    StallCause::ControlTransfer { first: access.inst },
+                );
             }
         }
         let last_set = state.last_set.map(|(age, first)| (-age, first));
-        self.missing_for_boards_and_barriers(position, 0, &last_set, (-state.last_barrier.0, state.last_barrier.1), &mut hold);
+        self.missing_for_boards_and_bar(position, 0, &last_set, (-state.last_bar.0, state.last_bar.1), &mut hold);
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;
@@ -690,6 +691,6 @@ fn add_part(parts: &mut StallParts, part: StallPart) {
 }
 
 /// Returns the minimum number of cycles until the next instruction issues. A stall of 0 takes two cycles (measured).
-fn cycles_of(control: Control) -> i64 {
+fn min_issue_distance(control: Control) -> i64 {
     if control.stall == 0 { 2 } else { control.stall.into() }
 }

@@ -27,6 +27,10 @@
 //! older ones of its group. A guarded instruction may not be executed, so it implies nothing about others. The order of issue is known
 //! within a block only: instructions of the block are newer than those carried into it, whose order is unknown.
 //!
+//! The iteration over the blocks is that of Kildall 1973 ("A Unified Approach to Global Program Optimization"), with union as the meet. It
+//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_CARRIED`), which is correct,
+//! because waiting too early only costs time, and bounds the size of the states.
+//!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
 //! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
 //!
@@ -113,7 +117,7 @@ struct CarriedInst {
 }
 
 /// Computes all waits, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
-pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
+pub(crate) fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<CarriedInst>>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
     for &root in &control_flow.roots {
@@ -191,7 +195,7 @@ struct InFlight {
     /// Position of the instruction in the code.
     position: u32,
     /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
-    rank: u32,
+    issue_rank: u32,
     /// Number of entries for this instruction in the lists of [`Walker::writers`].
     write_entries: u16,
     /// Number of entries for this instruction in the lists of [`Walker::readers`].
@@ -227,7 +231,7 @@ struct InOrderGroup {
 
 /// The state of the walk over one block. A "flight index" is an index into `flights`.
 struct Walker<'a> {
-    /// By instruction: its register accesses.
+    /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
     /// The hardware model with the latencies.
     model: &'a Model,
@@ -257,7 +261,7 @@ struct Walker<'a> {
     /// For each predicate register: the rank (position in the order of issue) of its last write.
     predicate_write_rank: [u32; PREDICATES],
     /// Rank of the next instruction, its position in the order of issue within the block.
-    rank: u32,
+    issue_rank: u32,
     /// In-flight instructions that the current instruction has to wait for: rank, flight index, event, cause.
     needed: Vec<(u32, u32, WaitedEvent, WaitCause)>,
     /// The instructions that may be in flight at the end of the last block walked, sorted by position.
@@ -285,7 +289,7 @@ impl<'a> Walker<'a> {
             product_group_ends: Vec::new(),
             fences: Vec::new(),
             predicate_write_rank: [0; PREDICATES],
-            rank: 0,
+            issue_rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
             has_acquires: inst_accesses.iter().any(|inst| inst.drain == Drain::Loads),
@@ -308,7 +312,7 @@ impl<'a> Walker<'a> {
         self.product_group_ends.clear();
         self.fences.clear();
         self.predicate_write_rank.fill(0);
-        self.rank = 1;
+        self.issue_rank = 1;
     }
 
     /// Walks a block, given by its instructions, from the given state. Returns the instructions in flight at its end, sorted by position.
@@ -319,8 +323,8 @@ impl<'a> Walker<'a> {
         }
         // All predicates count as written at the start of the block, because a predicate may have changed since the instructions that are
         // carried into the block were issued. So opposite guards exclude each other within a block only.
-        self.predicate_write_rank.fill(self.rank);
-        self.rank += 1;
+        self.predicate_write_rank.fill(self.issue_rank);
+        self.issue_rank += 1;
         self.needed.clear();
         if state.len() > MAX_CARRIED && !range.is_empty() {
             self.limit_carried();
@@ -406,16 +410,16 @@ impl<'a> Walker<'a> {
             self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
             self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
-        // After `put_in_flight`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before
-        // the write.
+        // After `put_in_flight`, which has increased the issue_rank: an instruction that writes its own guard predicate counts as issued
+        // before the write.
         for reg_access in inst_accesses.writes.iter() {
             if let Some(written) =
                 usize::from(reg_access.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_write_rank.get_mut(at))
             {
-                *written = self.rank;
+                *written = self.issue_rank;
             }
         }
-        self.rank += 1;
+        self.issue_rank += 1;
     }
 
     /// Records that the current instruction has to wait for the results of the in-flight instructions that satisfy `is_needed`.
@@ -433,7 +437,7 @@ impl<'a> Walker<'a> {
     fn require_event(&mut self, id: u32, event: WaitedEvent, cause: WaitCause) {
         let flight = &self.flights[id as usize];
         if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
-            self.needed.push((flight.rank, id, event, cause));
+            self.needed.push((flight.issue_rank, id, event, cause));
         }
     }
 
@@ -473,10 +477,10 @@ impl<'a> Walker<'a> {
         // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
         // the results of others; likewise for sources. Either event implies that the sources have been read.
         if let Some(order) = inst_accesses.completion_group.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
-            self.mark_older_done(order, WaitedEvent::Results, flight.rank);
+            self.mark_older_done(order, WaitedEvent::Results, flight.issue_rank);
         }
         if let Some(queue) = inst_accesses.read_group.filter(|_| !inst_accesses.reads.is_empty()) {
-            self.mark_older_done(queue, WaitedEvent::Reads, flight.rank);
+            self.mark_older_done(queue, WaitedEvent::Reads, flight.issue_rank);
         }
     }
 
@@ -497,7 +501,7 @@ impl<'a> Walker<'a> {
             let in_order_group =
                 if event == WaitedEvent::Results { &mut self.completion_groups[group] } else { &mut self.read_groups[group] };
             let Some(&id) = in_order_group.flights.get(in_order_group.done_count) else { return };
-            if self.flights[id as usize].rank >= rank {
+            if self.flights[id as usize].issue_rank >= rank {
                 return;
             }
             in_order_group.done_count += 1;
@@ -510,17 +514,17 @@ impl<'a> Walker<'a> {
         self.remove_done();
         let Some(&last) = self.product_group_ends.iter().rev().nth(left as usize) else { return };
         let (order, rank) =
-            (self.inst_accesses[self.flights[last as usize].position as usize].completion_group, self.flights[last as usize].rank);
+            (self.inst_accesses[self.flights[last as usize].position as usize].completion_group, self.flights[last as usize].issue_rank);
         // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
         // the order does not matter.
         if left > 0 && rank == 0 {
             return;
         }
-        let rank = if left == 0 { self.rank } else { rank };
+        let rank = if left == 0 { self.issue_rank } else { rank };
         for at in 0..self.maybe_in_flight.len() {
             let id = self.maybe_in_flight[at];
             let flight = self.flights[id as usize];
-            if self.inst_accesses[flight.position as usize].completion_group == order && flight.rank <= rank {
+            if self.inst_accesses[flight.position as usize].completion_group == order && flight.issue_rank <= rank {
                 self.mark_done(id, WaitedEvent::Results);
             }
         }
@@ -537,11 +541,11 @@ impl<'a> Walker<'a> {
     fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
         let inst_accesses = &self.inst_accesses[position];
         let id = self.flights.len() as u32;
-        let rank = if ordered { self.rank } else { 0 };
+        let rank = if ordered { self.issue_rank } else { 0 };
         let in_order_guarantee = ordered && !inst_accesses.guarded;
         self.flights.push(InFlight {
             position: position as u32,
-            rank,
+            issue_rank: rank,
             write_entries: 0,
             read_entries: 0,
             results_pending: results,
@@ -571,7 +575,7 @@ impl<'a> Walker<'a> {
             self.product_group_ends.push(id);
         }
         self.maybe_in_flight.push(id);
-        self.rank += 1;
+        self.issue_rank += 1;
     }
 
     /// Adds the in-flight instruction `id` to the access list of a register. Removes entries of older in-flight instructions of the same
@@ -582,7 +586,7 @@ impl<'a> Walker<'a> {
         let at = usize::from(reg_access.register);
         let is_results = event == WaitedEvent::Results;
         // Carried into the block: its position among the others is unknown, so it replaces nothing.
-        if self.flights[id as usize].rank == 0 {
+        if self.flights[id as usize].issue_rank == 0 {
             let flight = &mut self.flights[id as usize];
             *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
             let list = if is_results { &mut self.writers[at] } else { &mut self.readers[at] };
@@ -611,7 +615,7 @@ impl<'a> Walker<'a> {
             // A guarded in-flight instruction may replace one with the same guard if the predicate has not been written since: both are
             // executed, or neither is.
             let stands_for =
-                in_order_guarantee || other.guard == inst_accesses.guard && written.is_some_and(|written| written < flight.rank);
+                in_order_guarantee || other.guard == inst_accesses.guard && written.is_some_and(|written| written < flight.issue_rank);
             if own.is_none() || group(other) != own || !stands_for {
                 return true;
             }
@@ -637,7 +641,7 @@ impl<'a> Walker<'a> {
     fn guard_is_unchanged(&self, flight: &InFlight) -> bool {
         let guard = self.inst_accesses[flight.position as usize].guard;
         let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE));
-        written.is_some_and(|&written| written < flight.rank)
+        written.is_some_and(|&written| written < flight.issue_rank)
     }
 
     /// Makes the current instruction wait for the oldest late reader of a register if there are [`MAX_PER_REGISTER`] of them.
@@ -649,7 +653,12 @@ impl<'a> Walker<'a> {
         let list = &mut self.readers[usize::from(register)];
         list.retain(|entry| flights[entry.flight as usize].reads_pending);
         if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
-            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, WaitedEvent::Reads, WaitCause::TooManyInFlight));
+            self.needed.push((
+                self.flights[oldest.flight as usize].issue_rank,
+                oldest.flight,
+                WaitedEvent::Reads,
+                WaitCause::TooManyInFlight,
+            ));
         }
     }
 
@@ -700,9 +709,9 @@ impl<'a> Walker<'a> {
             // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
             let excluded = || before.has_opposite_guard(after) && self.guard_is_unchanged(&flight);
             if is_full {
-                self.needed.push((flight.rank, entry.flight, event, WaitCause::TooManyInFlight));
+                self.needed.push((flight.issue_rank, entry.flight, event, WaitCause::TooManyInFlight));
             } else if !in_order && takes_scoreboard() && !excluded() {
-                self.needed.push((flight.rank, entry.flight, event, WaitCause::Register(kind, reg_access.register)));
+                self.needed.push((flight.issue_rank, entry.flight, event, WaitCause::Register(kind, reg_access.register)));
             }
         }
         *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;

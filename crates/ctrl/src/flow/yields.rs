@@ -18,7 +18,7 @@ use super::control_flow::ControlFlow;
 use super::reg_access::InstAccesses;
 
 /// Sets the yield flags of all control words (`stay` is the inverse of the flag). Stalls must be final.
-pub fn set_yields(
+pub(crate) fn set_yields(
     code: &Code<'_>,
     control_flow: &ControlFlow,
     inst_accesses: &[InstAccesses],

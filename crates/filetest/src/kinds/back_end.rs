@@ -52,7 +52,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
         let stats = if function.is_ssa { scheduler.run_on_values(&mut function) } else { scheduler.run_on_registers(&mut function) };
         let stats = stats.map_err(|error| error.to_string())?;
         let phase = if function.is_ssa { PHASES.0 } else { PHASES.1 };
-        lines.extend(trace::changes_text(&function, phase, &stats.changes).lines().map(str::trim_end).map(str::to_owned));
+        lines.extend(trace::code_changes_text(&function, phase, &stats.changes).lines().map(str::trim_end).map(str::to_owned));
         lines.extend(trace::text(&function, phase, &stats.attempts).lines().map(str::trim_end).map(str::to_owned));
         lines.extend(diff::marked(&before, &print(&function)));
     }

@@ -2,7 +2,7 @@
 //!
 //! The format follows the table format of a published description of ptxas: typed records, one per line ([`record`]). The records are in
 //! the order in which the description builds its tables: barriers, root, then sections with classes, scoreboard and wait times, facts of
-//! the machine, variants, weights, and last the dimensions, which are the rows of the latency grids. `docs/hw-profile.md` describes every
+//! the machine, weights, and last the dimensions, which are the rows of the latency grids. `docs/hw-profile.md` describes every
 //! record.
 //!
 //! A file can change figures only. The classes, the ports of their registers and their units are part of the program. A file that differs

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use oriole_isa::Target;
 
 use super::record::{Record, RecordType};
-use super::write::{BARRIER_FACTS, SECTIONS, VARIANT_FACTS, class_record, unit};
+use super::write::{BARRIER_FACTS, SECTIONS, class_record, unit};
 use super::{Fault, MAGIC, Profile, ProfileError, VERSION, intern};
 use crate::class::{Class, Classes};
 use crate::facts::MACHINES;
@@ -37,7 +37,7 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     let root = reader.root(records.len())?;
     let latencies = reader.section(SECTIONS[0], &[RecordType::GroupBoundary, RecordType::Class])?;
     let times = reader.section(SECTIONS[1], &[RecordType::Scoreboard, RecordType::Wait])?;
-    let machine = reader.section(SECTIONS[2], &[RecordType::Machine, RecordType::Variant])?;
+    let machine = reader.section(SECTIONS[2], &[RecordType::Machine])?;
     let rates = reader.section(SECTIONS[3], &[RecordType::Weight])?;
     let grids = reader.section(SECTIONS[4], &[RecordType::Dimension])?;
     if let Some(extra) = records.get(reader.at) {
@@ -541,8 +541,7 @@ impl<'a> Reader<'a> {
 fn belongs_in(key: &str, kind: RecordType) -> bool {
     match kind {
         RecordType::BarrierData => BARRIER_FACTS.contains(&key),
-        RecordType::Variant => VARIANT_FACTS.contains(&key),
-        RecordType::Machine => !BARRIER_FACTS.contains(&key) && !VARIANT_FACTS.contains(&key),
+        RecordType::Machine => !BARRIER_FACTS.contains(&key),
         _ => true,
     }
 }

@@ -59,8 +59,6 @@ record_types! {
     Wait = "'6'" "wait",
     /// A fact about the multiprocessor.
     Machine = "','" "sm-entry",
-    /// A fact that distinguishes variants of an architecture.
-    Variant = "';'" "variant",
     /// The throughput of a kind of work.
     Weight = "'W'" "weight",
     /// A row of a latency grid.

@@ -9,10 +9,8 @@ use crate::machine::MachineFact;
 use crate::tables::{ClassTable, FILES, KINDS};
 
 /// Facts of the machine that are written as barrier data.
-pub const BARRIER_FACTS: &[&str] =
+pub(crate) const BARRIER_FACTS: &[&str] =
     &["barriers_per_block", "barriers_per_sm", "barriers_limit_blocks", "scoreboards", "convergence_barriers"];
-/// Facts of the machine that are written as variants.
-pub const VARIANT_FACTS: &[&str] = &["page_variants", "page_default_issue_width", "page_issue_widths"];
 /// The sections, in their order.
 pub const SECTIONS: [&str; 5] = ["classes", "times", "machine", "rates", "grids"];
 
@@ -99,7 +97,7 @@ pub fn unit(class: Class) -> &'static str {
 }
 
 /// Returns the record of a class.
-pub fn class_record(class: Class, latency: u16) -> Record {
+pub(crate) fn class_record(class: Class, latency: u16) -> Record {
     let row = class.row();
     let mut record = Record::new(RecordType::Class).with("name", class.name());
     for (key, value) in row.attributes {
@@ -131,10 +129,8 @@ fn times(profile: &Profile) -> Vec<Record> {
 }
 
 fn machine(profile: &Profile) -> Vec<Record> {
-    let is_own = |key: &str| !BARRIER_FACTS.contains(&key) && !VARIANT_FACTS.contains(&key);
-    let mut records = facts(profile.machine.fields(), RecordType::Machine, is_own);
-    records.extend(facts(profile.machine.fields(), RecordType::Variant, |key| VARIANT_FACTS.contains(&key)));
-    records
+    let is_own = |key: &str| !BARRIER_FACTS.contains(&key);
+    facts(profile.machine.fields(), RecordType::Machine, is_own)
 }
 
 fn rates(profile: &Profile) -> Vec<Record> {

@@ -11,7 +11,7 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::logic::look_up;
+use super::logic::table_output;
 use super::{Combiner, Rule};
 use crate::rewrite::Draft;
 
@@ -39,11 +39,13 @@ impl Combiner {
             let value = |tested_bit: bool, other_bit: bool| {
                 let (tested_bit, other_bit) = (tested_bit != tested.signs.has(Signs::NOT), other_bit != other.signs.has(Signs::NOT));
                 let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
-                look_up(table, [a, b, true])
+                table_output(table, [a, b, true])
             };
-            let Some((join, inverts_test, inverts_other)) = as_join(value) else { continue };
+            let Some((join, inverts_test, inverts_other)) = as_predicate_operation(value) else { continue };
             let Some(compare) = self.absorbable_comparison(function, inst, &tested) else { continue };
-            let Some(draft) = with_join(function, compare, result, join, inverts_test, inverts_other, &other) else { continue };
+            let Some(draft) = with_predicate_operation(function, compare, result, join, inverts_test, inverts_other, &other) else {
+                continue;
+            };
             if self.encodability.is_encodable(function, inst, &draft) {
                 self.replace(function, inst, draft, &[compare]);
                 return Some(Rule::Condition);
@@ -69,7 +71,7 @@ impl Combiner {
 
 /// Expresses a function of a comparison's result and another predicate as one `AND`, `OR` or `XOR`. Returns the operation, and whether the
 /// result and the other predicate are inverted first.
-fn as_join(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
+fn as_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     let inversions = [(false, false), (false, true), (true, false), (true, true)];
     for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {
         let operation = |a: bool, b: bool| match join {
@@ -89,7 +91,7 @@ fn as_join(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
 
 /// Returns a draft of `compare` that writes `result` and is combined with `other` by the operation `join`. If `inverts_test`, the draft
 /// tests the opposite relation; if `inverts_other`, it reads the inverse of `other`.
-fn with_join(
+fn with_predicate_operation(
     function: &Function,
     compare: Inst,
     result: Operand,
@@ -108,7 +110,11 @@ fn with_join(
         if draft.has(Symbol::EX) {
             return None;
         }
-        draft.modifiers[0] = if opcode == Opcode::ISETP { opposite(draft.modifiers[0])? } else { opposite_float(draft.modifiers[0])? };
+        draft.modifiers[0] = if opcode == Opcode::ISETP {
+            opposite_integer_relation(draft.modifiers[0])?
+        } else {
+            opposite_float_relation(draft.modifiers[0])?
+        };
     }
     let OperandKind::Value(part) = other.kind else { return None };
     let signs = if inverts_other { Signs::NOT } else { Signs::NONE };
@@ -117,12 +123,12 @@ fn with_join(
 }
 
 /// Returns the inverse of an integer relation.
-fn opposite(relation: Symbol) -> Option<Symbol> {
+fn opposite_integer_relation(relation: Symbol) -> Option<Symbol> {
     crate::unroll::bound::inverted(relation)
 }
 
 /// Returns the inverse of a floating-point relation; the inverse of an ordered relation is unordered.
-fn opposite_float(relation: Symbol) -> Option<Symbol> {
+fn opposite_float_relation(relation: Symbol) -> Option<Symbol> {
     let pairs = [
         (Symbol::LT, Symbol::GEU),
         (Symbol::LE, Symbol::GTU),

@@ -12,14 +12,14 @@ impl Combiner {
     /// Combines a minimum or maximum with the computation of one of its sources. Returns the rule that was applied; `None` if nothing
     /// changed.
     pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
-        let ([a, b], predicate) = parts(function, inst)?;
+        let ([a, b], predicate) = min_max_operands(function, inst)?;
         // Only one source can be an immediate. A zero is replaced by the zero register, so that the other source can be the immediate.
         let [a, b] = [a, b].map(|source| if source.integer() == Some(0) { Operand::RZ } else { source });
         let modifiers = function.insts[inst].modifiers.clone();
         let result = function.results(inst)[0];
         for (source, other) in [(a, b), (b, a)] {
-            let (drafts, absorbed) = if let Some(inner) = self.absorbable(function, inst, &source, Opcode::VIMNMX, &modifiers)
-                && let Some(([x, y], of_inner)) = parts(function, inner)
+            let (drafts, absorbed) = if let Some(inner) = self.absorbable_inst(function, inst, &source, Opcode::VIMNMX, &modifiers)
+                && let Some(([x, y], of_inner)) = min_max_operands(function, inner)
                 && of_inner == predicate
             {
                 let three = |a: Operand, b: Operand, c: Operand| draft(Opcode::VIMNMX3, &modifiers, result, &[a, b, c, predicate]);
@@ -32,7 +32,7 @@ impl Combiner {
                     three(y, x, other)
                 ];
                 (drafts, inner)
-            } else if let Some(sum) = self.absorbable(function, inst, &source, Opcode::IADD3, &[])
+            } else if let Some(sum) = self.absorbable_inst(function, inst, &source, Opcode::IADD3, &[])
                 && let Some([x, y]) = terms(function, sum).and_then(|terms| <[Operand; 2]>::try_from(terms.as_slice()).ok())
             {
                 let sum_with = |a: Operand, b: Operand| draft(Opcode::VIADDMNMX, &modifiers, result, &[a, b, other, predicate]);
@@ -50,7 +50,7 @@ impl Combiner {
 }
 
 /// Returns the sources of a minimum or maximum of words, and the predicate that chooses between the two.
-fn parts(function: &Function, inst: Inst) -> Option<([Operand; 2], Operand)> {
+fn min_max_operands(function: &Function, inst: Inst) -> Option<([Operand; 2], Operand)> {
     let data = &function.insts[inst];
     let &[a, b, predicate] = function.sources(inst) else { return None };
     let is_word = matches!(data.modifiers.as_slice(), [] | [Symbol::U32] | [Symbol::S32]);

@@ -13,7 +13,7 @@ use oriole_ir::{Function, Guard, Inst, Operand, OperandKind, Part, RegFile, Role
 use oriole_isa::{Opcode, Symbol};
 
 use super::Combiner;
-use super::logic::look_up;
+use super::logic::table_output;
 use crate::rewrite::Draft;
 
 impl Combiner {
@@ -22,7 +22,7 @@ impl Combiner {
     pub(super) fn absorb_inversions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> bool {
         let mut changed = false;
         if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard
-            && let Some((origin, is_inverted)) = self.inverted(function, part)
+            && let Some((origin, is_inverted)) = self.inverted_predicate(function, part)
         {
             self.count_reads(function, inst, -1);
             function.insts[inst].guard = Some(Guard { kind: OperandKind::Value(origin), negated: negated != is_inverted });
@@ -34,7 +34,7 @@ impl Combiner {
             let Some(part) = operand.part().filter(|_| operand.role == Role::Plain && operand.suffixes().next().is_none()) else {
                 continue;
             };
-            let Some((origin, is_inverted)) = self.inverted(function, part) else { continue };
+            let Some((origin, is_inverted)) = self.inverted_predicate(function, part) else { continue };
             let mut new = Draft::from_inst(function, inst, opcode);
             let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };
             new.operands[at] = Operand { kind: OperandKind::Value(origin), signs, ..operand };
@@ -47,7 +47,7 @@ impl Combiner {
     }
 
     /// If an unguarded `PLOP3` only inverts or copies a predicate into `part`: returns that predicate, and whether it is inverted.
-    fn inverted(&self, function: &Function, part: Part) -> Option<(Part, bool)> {
+    fn inverted_predicate(&self, function: &Function, part: Part) -> Option<(Part, bool)> {
         if function.values[part.value].file != RegFile::Predicate {
             return None;
         }
@@ -70,7 +70,7 @@ impl Combiner {
         let origin = origin.filter(|read| read.count == 1 && function.values[read.value].file == RegFile::Predicate)?;
         let value = |bit: bool| {
             let row = [a, b, c].map(|source| (source.part().is_none() || bit) != source.signs.has(Signs::NOT));
-            look_up(table, row)
+            table_output(table, row)
         };
         let is_inverted = match (value(false), value(true)) {
             (true, false) => true,

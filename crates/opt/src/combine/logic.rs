@@ -16,7 +16,7 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 #[derive(Clone, Copy)]
 enum Input {
     /// A constant: all bits 0, or all bits 1.
-    Known(bool),
+    Constant(bool),
     /// The leaf with this index in [`Leaves`].
     Leaf(usize),
     /// Another logic operation: its truth table and its inputs, which are leaves.
@@ -27,13 +27,13 @@ enum Input {
 #[derive(Clone, Copy)]
 enum LeafInput {
     /// A constant: all bits 0, or all bits 1.
-    Known(bool),
+    Constant(bool),
     /// The leaf with this index in [`Leaves`].
     Leaf(usize),
 }
 
 /// Returns the output of a truth table for three inputs: bit `4a + 2b + c` of the table for the inputs a, b and c.
-pub(super) fn look_up(table: u8, inputs: [bool; 3]) -> bool {
+pub(super) fn table_output(table: u8, inputs: [bool; 3]) -> bool {
     let [a, b, c] = inputs.map(usize::from);
     table >> (4 * a + 2 * b + c) & 1 != 0
 }
@@ -42,7 +42,7 @@ impl LeafInput {
     /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
-            LeafInput::Known(bit) => bit,
+            LeafInput::Constant(bit) => bit,
             LeafInput::Leaf(number) => leaves >> number & 1 != 0,
         }
     }
@@ -52,9 +52,9 @@ impl Input {
     /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
-            Input::Known(bit) => bit,
+            Input::Constant(bit) => bit,
             Input::Leaf(number) => leaves >> number & 1 != 0,
-            Input::Inner(table, inputs) => look_up(table, inputs.map(|input| input.value(leaves))),
+            Input::Inner(table, inputs) => table_output(table, inputs.map(|input| input.value(leaves))),
         }
     }
 }
@@ -70,9 +70,9 @@ impl Leaves {
     /// Returns the input for an operand that is not a logic operation; adds a leaf if the operand is new.
     fn input(&mut self, operand: Operand) -> LeafInput {
         match operand.kind {
-            OperandKind::Zero(RegFile::General) => return LeafInput::Known(false),
-            OperandKind::Integer(number) if number as u32 == 0 => return LeafInput::Known(false),
-            OperandKind::Integer(number) if number as u32 == u32::MAX => return LeafInput::Known(true),
+            OperandKind::Zero(RegFile::General) => return LeafInput::Constant(false),
+            OperandKind::Integer(number) if number as u32 == 0 => return LeafInput::Constant(false),
+            OperandKind::Integer(number) if number as u32 == u32::MAX => return LeafInput::Constant(true),
             _ => {}
         }
         let known = self.operands.iter().position(|leaf| leaf.kind == operand.kind);
@@ -100,9 +100,9 @@ impl Combiner {
             return None;
         }
         let (sources, table) = sources_and_table(function, inst)?;
-        let sources = sources.map(|source| self.original(function, &source));
+        let sources = sources.map(|source| self.without_copies(function, &source));
         let inner = sources.map(|source| {
-            let inner = self.absorbable(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
+            let inner = self.absorbable_inst(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
             Some((inner, sources_and_table(function, inner)?))
         });
         // Each set bit of a subset says that this source of the root is absorbed. Larger subsets are tried first.
@@ -111,15 +111,17 @@ impl Combiner {
         for set in subsets {
             let mut leaves = Leaves::default();
             let inputs = [0, 1, 2].map(|at| match inner[at].filter(|_| set >> at & 1 != 0) {
-                Some((_, (sources, table))) => Input::Inner(table, sources.map(|source| leaves.input(self.original(function, &source)))),
+                Some((_, (sources, table))) => {
+                    Input::Inner(table, sources.map(|source| leaves.input(self.without_copies(function, &source))))
+                }
                 None => match leaves.input(sources[at]) {
-                    LeafInput::Known(bit) => Input::Known(bit),
+                    LeafInput::Constant(bit) => Input::Constant(bit),
                     LeafInput::Leaf(number) => Input::Leaf(number),
                 },
             });
             let absorbed: SmallVec<[Inst; 3]> =
                 (0..3).filter(|at| set >> at & 1 != 0).filter_map(|at| inner[at].map(|found| found.0)).collect();
-            if let Some(rule) = self.store_logic(function, inst, table, inputs, &leaves, &absorbed) {
+            if let Some(rule) = self.replace_by_logic(function, inst, table, inputs, &leaves, &absorbed) {
                 return Some(rule);
             }
         }
@@ -128,7 +130,7 @@ impl Combiner {
 
     /// Overwrites an instruction with the logic function `table` of `inputs`. Returns `None` and changes nothing if that needs more than
     /// three sources, cannot be encoded, or is the function that the instruction computes already.
-    fn store_logic(
+    fn replace_by_logic(
         &mut self,
         function: &mut Function,
         inst: Inst,
@@ -137,7 +139,7 @@ impl Combiner {
         leaves: &Leaves,
         absorbed: &[Inst],
     ) -> Option<Rule> {
-        let value = |leaves: u32| look_up(table, inputs.map(|input| input.value(leaves)));
+        let value = |leaves: u32| table_output(table, inputs.map(|input| input.value(leaves)));
         let all = 1_u32 << leaves.operands.len();
         let is_needed = |leaf: usize| (0..all).any(|bits| value(bits) != value(bits ^ 1 << leaf));
         let mut needed: SmallVec<[usize; 3]> = (0..leaves.operands.len()).filter(|&leaf| is_needed(leaf)).collect();
@@ -165,7 +167,7 @@ impl Combiner {
             _ => return None,
         }
         let drafts = ORDERS.into_iter().map(|order| {
-            // By source: the leaf that it reads; `order[i]` is the source that reads leaf i.
+            // For each source, the leaf that it reads; `order[i]` is the source that reads leaf i.
             let mut places: [Option<usize>; 3] = [None; 3];
             for (leaf, place) in needed.iter().zip(order) {
                 places[place] = Some(*leaf);

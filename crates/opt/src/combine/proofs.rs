@@ -103,7 +103,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
         (Opcode::MOV, []) => (word(0), 0),
         (Opcode::LOP3, [Symbol::LUT]) => {
             let table = word(3) as u8;
-            let at = |bit: u32| logic::look_up(table, [0, 1, 2].map(|at| word(at) >> bit & 1 != 0));
+            let at = |bit: u32| logic::table_output(table, [0, 1, 2].map(|at| word(at) >> bit & 1 != 0));
             ((0..32).fold(0, |result, bit| result | u64::from(at(bit)) << bit), 0)
         }
         (Opcode::IADD3, []) => {
@@ -116,7 +116,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
         }
         (Opcode::PLOP3, [Symbol::LUT]) => {
             let row = [0, 1, 2].map(|at| word(at) == 1);
-            (u64::from(logic::look_up(word(3) as u8, row)), 0)
+            (u64::from(logic::table_output(word(3) as u8, row)), 0)
         }
         (Opcode::ISETP, modifiers) => {
             let [a, b] = [0, 1].map(|at| word(at) as u32);
@@ -501,7 +501,7 @@ fn truth_table_of_an_input_returns_the_input() {
     for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {
         for index in 0..8_u8 {
             let inputs = [index & 4 != 0, index & 2 != 0, index & 1 != 0];
-            assert_eq!(logic::look_up(table, inputs), inputs[at]);
+            assert_eq!(logic::table_output(table, inputs), inputs[at]);
         }
     }
 }

@@ -22,7 +22,7 @@ impl Combiner {
             let operand = function.operands(inst)[at];
             let Some((source, sum)) = self.signed_value(function, inst, &operand) else { continue };
             let mut new = Draft::from_inst(function, inst, opcode);
-            new.operands[at] = Operand { signs: combined(operand.signs, source.signs), kind: source.kind, ..operand };
+            new.operands[at] = Operand { signs: compose_signs(operand.signs, source.signs), kind: source.kind, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[sum]);
                 applied = Some(Rule::Sign);
@@ -38,8 +38,8 @@ impl Combiner {
             return None;
         }
         let flushes = function.insts[reader].modifiers.contains(&Symbol::FTZ);
-        let sum = self.computation(function, operand, Opcode::FADD, &[]).or_else(|| {
-            let sum = self.computation(function, operand, Opcode::FADD, &[Symbol::FTZ])?;
+        let sum = self.defining_inst(function, operand, Opcode::FADD, &[]).or_else(|| {
+            let sum = self.defining_inst(function, operand, Opcode::FADD, &[Symbol::FTZ])?;
             Some(sum).filter(|_| flushes)
         })?;
         let [first, second] = *function.sources(sum) else { return None };
@@ -65,6 +65,6 @@ fn is_minus_zero(operand: &Operand) -> bool {
 }
 
 /// Returns the composition of two sets of signs: `inner` is applied first, then `outer`.
-pub(super) fn combined(outer: Signs, inner: Signs) -> Signs {
+pub(super) fn compose_signs(outer: Signs, inner: Signs) -> Signs {
     if outer.has(Signs::ABSOLUTE) { outer } else { outer.toggled(inner) }
 }

@@ -32,7 +32,7 @@ impl Combiner {
     /// Combines `a * b + c` into one `IMAD`, where term `at` is the product. Returns the rule that was applied; `None` if nothing changed.
     fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
-        let product = self.absorbable(function, inst, &terms[at], Opcode::IMAD, &[])?;
+        let product = self.absorbable_inst(function, inst, &terms[at], Opcode::IMAD, &[])?;
         let [a, b, addend] = *function.sources(product) else { return None };
         let is_plain = [a, b, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
         if !is_plain || addend != Operand::RZ {
@@ -46,7 +46,7 @@ impl Combiner {
     /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift. Returns the rule that was applied; `None` if nothing changed.
     fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
-        let shift = self.absorbable(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
+        let shift = self.absorbable_inst(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
         let (a, distance) = left_shift(function, shift)?;
         let is_plain = [a, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
         if !is_plain {
@@ -62,7 +62,7 @@ impl Combiner {
     /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up. Returns the rule that was
     /// applied; `None` if nothing changed.
     fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
-        let inner = self.absorbable(function, inst, &terms[at], Opcode::IADD3, &[])?;
+        let inner = self.absorbable_inst(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
         let signs = terms[at].signs;
         all.extend(self::terms(function, inner)?.into_iter().map(|term| term.with_signs(term.signs.toggled(signs))));
@@ -144,11 +144,11 @@ impl Combiner {
         if !low.signs.is_empty() || !high.signs.is_empty() {
             return None;
         }
-        let lower = self.computation(function, low, Opcode::SHF, &[Symbol::L, Symbol::U32])?;
-        let upper = self.computation(function, high, Opcode::SHF, &[Symbol::L, Symbol::U64, Symbol::HI])?;
+        let lower = self.defining_inst(function, low, Opcode::SHF, &[Symbol::L, Symbol::U32])?;
+        let upper = self.defining_inst(function, high, Opcode::SHF, &[Symbol::L, Symbol::U64, Symbol::HI])?;
         let (a, distance) = left_shift(function, lower)?;
         let [low_bits, upper_distance, above] = *function.sources(upper) else { return None };
-        let same_bits = self.original(function, &low_bits) == self.original(function, &a);
+        let same_bits = self.without_copies(function, &low_bits) == self.without_copies(function, &a);
         let is_plain = [a, low_bits, above].iter().all(|operand| operand.signs.is_empty());
         let few_readers = [lower, upper].iter().all(|&inst| {
             let value: Option<Value> = function.results(inst)[0].value();

@@ -12,9 +12,9 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::signs::combined;
+use super::signs::compose_signs;
 use super::{Combiner, Rule};
-use crate::rewrite::{Draft, piece};
+use crate::rewrite::{Draft, single_register};
 
 /// The sign bit of the upper word.
 const SIGN: u32 = 1 << 31;
@@ -28,7 +28,7 @@ impl Combiner {
             let operand = function.operands(inst)[at];
             let Some((part, signs)) = self.signed_double(function, &operand) else { continue };
             let mut new = Draft::from_inst(function, inst, opcode);
-            new.operands[at] = Operand { signs: combined(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
+            new.operands[at] = Operand { signs: compose_signs(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[]);
                 applied = Some(Rule::WideSign);
@@ -44,7 +44,8 @@ impl Combiner {
         if function.values[part.value].file != RegFile::General {
             return None;
         }
-        let (low, changed) = (self.definitions.origin(function, piece(part, 0)), self.definitions.origin(function, piece(part, 1)));
+        let (low, changed) =
+            (self.definitions.origin(function, single_register(part, 0)), self.definitions.origin(function, single_register(part, 1)));
         let inst = self.definitions.unguarded(function, changed.value)?;
         let data = &function.insts[inst];
         if !data.is_machine(Opcode::LOP3) || data.modifiers.as_slice() != [Symbol::LUT] {

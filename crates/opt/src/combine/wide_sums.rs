@@ -35,11 +35,11 @@ impl Combiner {
         let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];
         let (inner, lower_sources, upper_sources) = (0..lower_terms.len()).find_map(|lower_at| {
             (0..upper_terms.len()).find_map(|upper_at| {
-                let inner_upper = self.absorbable(function, upper, &upper_terms[upper_at], Opcode::IADD3, &[Symbol::X])?;
+                let inner_upper = self.absorbable_inst(function, upper, &upper_terms[upper_at], Opcode::IADD3, &[Symbol::X])?;
                 let inner = self.wide_sum(function, inner_upper)?;
                 let is_lower = self.absorbable_sum(function, outer.lower, &lower_terms[lower_at]) == Some(inner.lower);
-                let lower = joined(&lower_terms, lower_at, &plain_terms(function, inner.lower)?)?;
-                let upper = joined(&upper_terms, upper_at, &plain_terms(function, inner.upper)?)?;
+                let lower = replace_summand(&lower_terms, lower_at, &plain_terms(function, inner.lower)?)?;
+                let upper = replace_summand(&upper_terms, upper_at, &plain_terms(function, inner.upper)?)?;
                 is_lower.then_some((inner, lower, upper))
             })
         })?;
@@ -101,7 +101,7 @@ fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
 
 /// Returns the three summands of an outer sum in which summand `at` is replaced by the summands of the inner sum; `None` if there are more
 /// than three.
-fn joined(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
+fn replace_summand(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
     let others = outer.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term);
     let mut all: Terms = inner.iter().copied().chain(others).collect();
     let is_short = all.len() <= 3;

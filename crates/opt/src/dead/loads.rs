@@ -14,56 +14,30 @@ use oriole_ir::{
     Class, Function, Inst, MemoryAccess, Opcode, Operand, OperandKind, Order, Part, RegFile, Role, Symbol, Target, Value, machine,
 };
 use oriole_isa::Symbols;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::components::{Places, rewrite};
+use super::narrow_results::{self, NarrowableInst, NewRegisters};
 
 /// A weak load of two or four registers.
-struct Load {
+struct VectorLoad {
+    /// The load instruction.
     inst: Inst,
-    /// The result, and its number of registers.
+    /// The result of the load.
     value: Value,
+    /// Number of registers of the result.
     width: u8,
-    /// The registers that are read, one bit each.
-    read: u32,
-    /// Whether a use prevents any change.
-    is_fixed: bool,
+    /// Bit set of the registers of the result that are read; bit n is register n.
+    read_registers: u32,
+    /// Whether a reader prevents any change: a tied operand has the width of its result.
+    has_tied_reader: bool,
 }
 
-/// Narrows the loads. Returns the number of registers that are not loaded any more.
+/// Narrows the vector loads of a function. Returns the number of registers that are no longer loaded.
 pub(super) fn run(function: &mut Function, target: Target) -> usize {
-    let mut loads: Vec<Load> = Vec::new();
-    let mut owners: FxHashMap<Value, usize> = FxHashMap::default();
-    for &block in &function.layout {
-        for &inst in &function.blocks[block].insts {
-            let Some(load) = Load::read(function, inst) else { continue };
-            owners.insert(load.value, loads.len());
-            loads.push(load);
-        }
-    }
-    if loads.is_empty() {
-        return 0;
-    }
-    for &block in &function.layout {
-        for &inst in &function.blocks[block].insts {
-            for source in function.sources(inst) {
-                let Some(part) = source.part() else { continue };
-                if let Some(&owner) = owners.get(&part.value) {
-                    loads[owner].note_use(part, source.role);
-                }
-            }
-        }
-    }
-    let mut places = Places::default();
-    let removed = loads.iter().map(|load| load.narrow(function, target, &mut places)).sum();
-    if !places.is_empty() {
-        rewrite(function, &places);
-    }
-    removed
+    narrow_results::run::<VectorLoad>(function, target)
 }
 
-/// Returns the modifier of a load of several registers.
+/// Returns the modifier of a load of `width` registers: `.64` or `.128`. `None` for other widths; a load of one register has no modifier.
 fn width_modifier(width: u8) -> Option<Symbol> {
     match width {
         2 => Some(Symbol::_64),
@@ -72,9 +46,9 @@ fn width_modifier(width: u8) -> Option<Symbol> {
     }
 }
 
-impl Load {
-    /// Returns the load that an instruction is, if it may be narrowed.
-    fn read(function: &Function, inst: Inst) -> Option<Load> {
+impl NarrowableInst for VectorLoad {
+    /// Matches an unguarded weak load of two or four registers; `None` for other instructions.
+    fn match_inst(function: &Function, inst: Inst) -> Option<VectorLoad> {
         let data = &function.insts[inst];
         if !matches!(data.op.machine()?, Opcode::LD | Opcode::LDG | Opcode::LDS | Opcode::LDL) || data.guard.is_some() {
             return None;
@@ -89,25 +63,30 @@ impl Load {
         let modifier = width_modifier(width)?;
         let is_plain = result.part() == Some(function.whole(value)) && data.modifiers.contains(&modifier);
         let is_tied = function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_)));
-        (is_plain && !is_tied && access.bytes == 4 * width).then_some(Load { inst, value, width, read: 0, is_fixed: false })
+        (is_plain && !is_tied && access.bytes == 4 * width).then_some(VectorLoad {
+            inst,
+            value,
+            width,
+            read_registers: 0,
+            has_tied_reader: false,
+        })
     }
 
-    /// Notes that a part of the result is read.
+    /// Returns the result of the load.
+    fn results(&self) -> impl Iterator<Item = Value> {
+        std::iter::once(self.value)
+    }
+
+    /// Records that an operand with this role reads a part of the result.
     fn note_use(&mut self, part: Part, role: Role) {
-        self.read |= ((1 << part.count) - 1) << part.first;
-        self.is_fixed |= matches!(role, Role::Tied(_));
+        self.read_registers |= ((1 << part.count) - 1) << part.first;
+        self.has_tied_reader |= matches!(role, Role::Tied(_));
     }
 
-    /// Returns the first register and the number of registers to load; `None` if all of them are needed.
-    fn wanted(&self) -> Option<(u8, u8)> {
-        let ranges = (0..self.width).map(|first| (first, 1)).chain((0..self.width).step_by(2).map(|first| (first, 2)));
-        let mut narrower = ranges.filter(|&(_, count)| count < self.width);
-        narrower.find(|&(first, count)| self.read & !(((1 << count) - 1) << first) == 0).filter(|_| self.read != 0 && !self.is_fixed)
-    }
-
-    /// Restricts the load to the registers that are read, and notes the new places of these. Returns the number of registers removed.
-    fn narrow(&self, function: &mut Function, target: Target, places: &mut Places) -> usize {
-        let Some((first, count)) = self.wanted() else { return 0 };
+    /// Restricts the load to the registers that are read. Adds the new value and index of each remaining register to `new_registers`.
+    /// Returns the number of registers removed.
+    fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
+        let Some((first, count)) = self.needed_range() else { return 0 };
         let (old_modifiers, old_memory) = (function.insts[self.inst].modifiers.clone(), function.insts[self.inst].memory);
         let (Some(old_width), Some(memory)) = (width_modifier(self.width), old_memory) else { return 0 };
         let old: SmallVec<[Operand; 8]> = function.operands(self.inst).iter().copied().collect();
@@ -132,8 +111,20 @@ impl Load {
             function.insts[self.inst].memory = old_memory;
             return 0;
         }
-        let read = (first..first + count).filter(|number| self.read >> number & 1 != 0);
-        places.extend(read.map(|number| ((self.value, number), (value, number - first))));
+        let read = (first..first + count).filter(|number| self.read_registers >> number & 1 != 0);
+        new_registers.extend(read.map(|number| ((self.value, number), (value, number - first))));
         usize::from(self.width - count)
+    }
+}
+
+impl VectorLoad {
+    /// Returns the smallest range of registers that a narrower load can load and that has all registers that are read: its first register
+    /// and its number of registers. `None` if the load cannot be narrowed.
+    fn needed_range(&self) -> Option<(u8, u8)> {
+        let ranges = (0..self.width).map(|first| (first, 1)).chain((0..self.width).step_by(2).map(|first| (first, 2)));
+        let mut narrower = ranges.filter(|&(_, count)| count < self.width);
+        narrower
+            .find(|&(first, count)| self.read_registers & !(((1 << count) - 1) << first) == 0)
+            .filter(|_| self.read_registers != 0 && !self.has_tied_reader)
     }
 }

@@ -10,10 +10,10 @@ use crate::definitions::Definitions;
 
 /// The packs that folding has created. They are inserted into the blocks at the end of the pass, in one walk.
 #[derive(Default)]
-pub(super) struct Bases {
-    /// By lower and upper half: the pair that a pack makes of them.
+pub(super) struct PackedBases {
+    /// For each lower and upper half, the pair that a pack makes of them.
     pairs: FxHashMap<(Part, Part), Part>,
-    /// By instruction: the packs to insert after it.
+    /// For each instruction, the packs to insert after it.
     packs_after: FxHashMap<Inst, Vec<Inst>>,
     /// Computed when the first pack is created.
     inst_positions: Option<InstPositions>,
@@ -21,13 +21,13 @@ pub(super) struct Bases {
 
 /// The positions of all instructions.
 struct InstPositions {
-    /// By instruction: its block and its index in the block; `None` if it is in no block.
+    /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
     /// The dominator tree.
     dominators: Dominators,
 }
 
-impl Bases {
+impl PackedBases {
     /// Returns an aligned pair with two registers as halves; creates its pack if there is none yet. Both registers must be defined on all
     /// paths to the reader of the pair. Returns `None` if a register has no definition.
     pub(super) fn pack(&mut self, function: &mut Function, definitions: &Definitions, low: Part, high: Part) -> Option<Part> {

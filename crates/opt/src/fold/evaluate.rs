@@ -7,43 +7,43 @@ use oriole_isa::{Opcode, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
-use crate::known::{Known, logic};
-use crate::rewrite::piece;
+use crate::known::{OperandFacts, logic};
+use crate::rewrite::single_register;
 
 /// The compile-time constant results of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Results {
+pub(super) struct KnownResults {
     /// The result in one or two general registers, as a 64-bit constant; `None` if there is none.
     pub(super) integer: Option<u64>,
     /// The two predicate results, in operand order; `None` if they are not known.
     pub(super) predicates: Option<[bool; 2]>,
 }
 
-impl Results {
+impl KnownResults {
     /// Returns the results of an instruction that writes one word and no predicate.
-    fn word(word: u32) -> Option<Results> {
-        Results::integer(word.into())
+    fn word(word: u32) -> Option<KnownResults> {
+        KnownResults::integer(word.into())
     }
 
     /// Returns the results of an instruction that writes a 64-bit integer and no predicate.
-    fn integer(integer: u64) -> Option<Results> {
-        Some(Results { integer: Some(integer), predicates: None })
+    fn integer(integer: u64) -> Option<KnownResults> {
+        Some(KnownResults { integer: Some(integer), predicates: None })
     }
 }
 
 /// The sources of an instruction, all compile-time constants.
-struct Sources {
+struct ConstantSources {
     /// The integer sources in operand order, each with the signs that are not applied yet.
     integers: SmallVec<[(u64, Signs); 4]>,
     /// The predicate sources in operand order, with their inversion applied.
     predicates: SmallVec<[bool; 2]>,
 }
 
-impl Sources {
+impl ConstantSources {
     /// Returns the sources of an instruction, or `None` if one of them is not known.
-    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
-        let known = Known::new(function, definitions);
-        let mut sources = Sources { integers: SmallVec::new(), predicates: SmallVec::new() };
+    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<ConstantSources> {
+        let known = OperandFacts::new(function, definitions);
+        let mut sources = ConstantSources { integers: SmallVec::new(), predicates: SmallVec::new() };
         for source in function.sources(inst) {
             // `PLOP3` reads the sign bit of a register (suffix `.SIGN`) as a predicate.
             let mut suffixes = source.suffixes();
@@ -104,7 +104,7 @@ fn known_integer(function: &Function, definitions: &Definitions, source: &Operan
         OperandKind::Zero(RegFile::General) => Some(0),
         OperandKind::Value(part) if function.values[part.value].file == RegFile::General => match part.count {
             1 => word(part),
-            2 => Some(word(piece(part, 1))? << 32 | word(piece(part, 0))?),
+            2 => Some(word(single_register(part, 1))? << 32 | word(single_register(part, 0))?),
             _ => None,
         },
         _ => None,
@@ -112,7 +112,7 @@ fn known_integer(function: &Function, definitions: &Definitions, source: &Operan
 }
 
 /// Returns the results of an unguarded integer instruction; `None` for other instructions and if a source is not known.
-pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<Results> {
+pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<KnownResults> {
     let operation = match opcode {
         Opcode::IADD3 => sum,
         Opcode::IMAD => product,
@@ -143,13 +143,13 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
     {
         return None;
     }
-    let sources = Sources::from_inst(function, definitions, inst)?;
+    let sources = ConstantSources::from_inst(function, definitions, inst)?;
     operation(opcode, &function.insts[inst].modifiers, &sources)
 }
 
-/// `IADD3`: three summands and up to two carries. The carry results are whether the bits above bit 31 of the sum are at least 1, and at
-/// least 2.
-fn sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+/// Evaluates `IADD3`: the sum of three summands and up to two carries in. The first carry result is whether the sum exceeds 32 bits at
+/// least once, the second whether it does so twice.
+fn sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let carries = match (modifiers, sources.predicates.as_slice()) {
         ([], []) => 0,
         ([Symbol::X], [one, other]) => u64::from(*one) + u64::from(*other),
@@ -159,11 +159,11 @@ fn sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
         return None;
     }
     let sum = sources.carry_summand(0)? + sources.carry_summand(1)? + sources.carry_summand(2)? + carries;
-    Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
+    Some(KnownResults { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
 }
 
 /// Evaluates `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
-fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn product(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let &[(a, _), (b, _), (c, _)] = sources.integers.as_slice() else { return None };
     let (a, b) = (a as u32, b as u32);
@@ -171,25 +171,25 @@ fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
     let unsigned = u64::from(a) * u64::from(b);
     match modifiers {
         _ if !is_plain => None,
-        [] | [Symbol::U32] => Results::word(a.wrapping_mul(b).wrapping_add(c as u32)),
-        [Symbol::WIDE] => Results::integer(signed.wrapping_add(c)),
-        [Symbol::WIDE, Symbol::U32] => Results::integer(unsigned.wrapping_add(c)),
-        [Symbol::HI] => Results::word((signed.wrapping_add(c) >> 32) as u32),
-        [Symbol::HI, Symbol::U32] => Results::word((unsigned.wrapping_add(c) >> 32) as u32),
+        [] | [Symbol::U32] => KnownResults::word(a.wrapping_mul(b).wrapping_add(c as u32)),
+        [Symbol::WIDE] => KnownResults::integer(signed.wrapping_add(c)),
+        [Symbol::WIDE, Symbol::U32] => KnownResults::integer(unsigned.wrapping_add(c)),
+        [Symbol::HI] => KnownResults::word((signed.wrapping_add(c) >> 32) as u32),
+        [Symbol::HI, Symbol::U32] => KnownResults::word((unsigned.wrapping_add(c) >> 32) as u32),
         _ => None,
     }
 }
 
 /// Evaluates `LEA`: `(a << n) + b` with its carry.
-fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let [a, b, distance] = sources.words::<3>().filter(|_| is_plain && modifiers.is_empty())?;
     let sum = u64::from(a << (distance & 31)) + u64::from(b);
-    Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 != 0, false]) })
+    Some(KnownResults { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 != 0, false]) })
 }
 
 /// Evaluates `SHF`: one word of the shifted pair `high:low`.
-fn shift(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn shift(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let known = [Symbol::L, Symbol::R, Symbol::W, Symbol::U32, Symbol::S32, Symbol::U64, Symbol::S64, Symbol::HI];
     let has = |symbol| modifiers.contains(&symbol);
     let [low, amount, high] = sources.words::<3>().filter(|_| modifiers.iter().all(|modifier| known.contains(modifier)))?;
@@ -201,18 +201,18 @@ fn shift(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> 
         (true, true) => (pair as i64 >> amount.min(63)) as u64,
         (true, false) => pair.checked_shr(amount).unwrap_or(0),
     };
-    Results::word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
+    KnownResults::word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
 }
 
-/// `LOP3`: a bitwise function of three words, given by a truth table; the predicate result is whether the word is nonzero.
-fn bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+/// Evaluates `LOP3`: a bitwise function of three words, given by a truth table; the predicate result is whether the word is nonzero.
+fn bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.predicates.as_slice() == [false])?;
     let word = logic(i64::from(table), a, b, c);
-    Some(Results { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
+    Some(KnownResults { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
 }
 
 /// Evaluates `PRMT`: four bytes of the pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
-fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, selectors, b] = sources.words::<3>().filter(|_| modifiers.is_empty())?;
     let pair = u64::from(b) << 32 | u64::from(a);
     let byte = |index: u32| {
@@ -221,17 +221,17 @@ fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<R
         let byte = if selector & 8 == 0 { byte } else { (byte as i8 >> 7) as u8 };
         u32::from(byte) << (8 * index)
     };
-    Results::word((0..4).map(byte).fold(0, |word, byte| word | byte))
+    KnownResults::word((0..4).map(byte).fold(0, |word, byte| word | byte))
 }
 
 /// Evaluates `SEL`: the first word if the predicate is true, else the second.
-fn select(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn select(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.predicates.as_slice()) else { return None };
-    Results::word(if first { a } else { b })
+    KnownResults::word(if first { a } else { b })
 }
 
 /// Evaluates `ISETP`: compares words and combines the result with a predicate. With `.EX`, equal words take the result for the lower words.
-fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [relation, rest @ ..] = modifiers else { return None };
     let [a, b] = sources.words::<2>()?;
     let (is_unsigned, rest) = if let [Symbol::U32, rest @ ..] = rest { (true, rest) } else { (false, rest) };
@@ -256,35 +256,36 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
         Symbol::XOR => Some(result != other),
         _ => None,
     };
-    Some(Results { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
+    Some(KnownResults { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
 }
 
 /// Evaluates `PLOP3`: two truth tables of three predicates.
-fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
-    (modifiers == [Symbol::LUT]).then_some(Results { integer: None, predicates: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
+    (modifiers == [Symbol::LUT])
+        .then_some(KnownResults { integer: None, predicates: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
 }
 
 /// Evaluates `IMNMX` and `VIMNMX`: the smaller word if the predicate is true, else the larger one.
-fn min_max(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn min_max(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let is_less = match modifiers {
         [] | [Symbol::S32] => (a as i32) < (b as i32),
         [Symbol::U32] => a < b,
         _ => return None,
     };
-    Results::word(if is_less == wants_minimum { a } else { b })
+    KnownResults::word(if is_less == wants_minimum { a } else { b })
 }
 
 /// Evaluates `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one) and `BREV` (bit reversal).
-fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a] = sources.words::<1>()?;
     // Index of the highest set bit, counted from bit 0; all ones if none is set.
     let leading = |bits: u32| if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() };
     // The same, counted from bit 31 downwards.
     let distance = |bits: u32| if bits == 0 { u32::MAX } else { bits.leading_zeros() };
-    Results::word(match (opcode, modifiers) {
+    KnownResults::word(match (opcode, modifiers) {
         (Opcode::IABS, []) => (a as i32).unsigned_abs(),
         (Opcode::POPC, []) => a.count_ones(),
         (Opcode::BREV, []) => a.reverse_bits(),
@@ -297,11 +298,11 @@ fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Opt
 }
 
 /// Evaluates `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` ones from bit `a` on); `n` and `a` count as at most 32.
-fn bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+fn bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, count] = sources.words::<2>()?;
     let count = count.min(32);
     let ones = |count: u32| (1_u64 << count) - 1;
-    Results::word(match (opcode, modifiers) {
+    KnownResults::word(match (opcode, modifiers) {
         (Opcode::BMSK, []) => (ones(count) << a.min(32)) as u32,
         (Opcode::SGXT, _) if count == 0 => 0,
         (Opcode::SGXT, [Symbol::U32]) => a & ones(count) as u32,

@@ -21,8 +21,8 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 use oriole_isa::{Opcode, Symbol};
 
 use super::{AddressBase, Folder, aligned_pair};
-use crate::known::Known;
-use crate::rewrite::piece;
+use crate::known::OperandFacts;
+use crate::rewrite::single_register;
 
 /// The modifier of copies that fill the bytes after the copied ones with zeros.
 const FILL: &str = ".ZFILL";
@@ -48,7 +48,7 @@ impl Folder {
         function.insts[inst].modifiers = modifiers.collect();
         let is_predicate = |operand: &Operand| operand.value().is_some_and(|value| function.values[value].file == RegFile::Predicate);
         if let Some(at) = function.operands(inst).iter().position(is_predicate)
-            && let Some(choice) = Known::new(function, &self.definitions).equivalent_predicate(&function.operands(inst)[at])
+            && let Some(choice) = OperandFacts::new(function, &self.definitions).equivalent_predicate(&function.operands(inst)[at])
         {
             function.operands_mut(inst)[at] = choice;
         }
@@ -57,8 +57,8 @@ impl Folder {
 
     /// Matches a 64-bit address that is a base plus a value that is always zero. Returns the base.
     fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<AddressBase> {
-        let (low, carry) = self.match_zero_addition(function, piece(pair, 0))?;
-        let origin = self.definitions.origin(function, piece(pair, 1));
+        let (low, carry) = self.match_zero_addition(function, single_register(pair, 0))?;
+        let origin = self.definitions.origin(function, single_register(pair, 1));
         let inst = self.definitions.unguarded(function, origin.value)?;
         let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
         let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
@@ -81,7 +81,7 @@ impl Folder {
             return None;
         }
         let [first, second, third] = function.sources(inst) else { return None };
-        let known = Known::new(function, &self.definitions);
+        let known = OperandFacts::new(function, &self.definitions);
         let mut others = [first, second, third].into_iter().filter(|source| !known.is_always_zero(source));
         let (base, None) = (others.next()?, others.next()) else { return None };
         let base = base.part().filter(|part| base.signs.is_empty() && function.values[part.value].file == RegFile::General)?;

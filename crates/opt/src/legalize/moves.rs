@@ -5,7 +5,7 @@ use oriole_isa::{Opcode, Pipe, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use super::{EncodabilityCache, MoveKind};
-use crate::rewrite::{Draft, Prelude, file_of, piece};
+use crate::rewrite::{Draft, Prelude, file_of, single_register};
 
 /// Returns the positions of the operands that a move instruction could put into a register, the cheapest to move first.
 pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
@@ -190,7 +190,7 @@ impl MoveBuilder<'_> {
             _ => return None,
         };
         let parts: SmallVec<[Operand; 4]> = (0..part.count)
-            .map(|at| self.prelude.define(self.function, Class::new(move_kind.file, 1), opcode, &[], &[piece(part, at).into()]))
+            .map(|at| self.prelude.define(self.function, Class::new(move_kind.file, 1), opcode, &[], &[single_register(part, at).into()]))
             .collect();
         Some(self.prelude.pack(self.function, move_kind.file, &parts))
     }
@@ -210,7 +210,7 @@ impl MoveBuilder<'_> {
             Some(b'H') => Some(0x8000_8000),
             _ => None,
         };
-        let mut top: Operand = piece(part, part.count - 1).into();
+        let mut top: Operand = single_register(part, part.count - 1).into();
         match sign_bits {
             Some(bits) => {
                 if signs.has(Signs::ABSOLUTE) {
@@ -236,7 +236,8 @@ impl MoveBuilder<'_> {
         if signs.has(Signs::NOT) {
             return None;
         }
-        let parts: SmallVec<[Operand; 4]> = (0..part.count - 1).map(|at| piece(part, at).into()).chain(std::iter::once(top)).collect();
+        let parts: SmallVec<[Operand; 4]> =
+            (0..part.count - 1).map(|at| single_register(part, at).into()).chain(std::iter::once(top)).collect();
         let packed = self.prelude.pack(self.function, file, &parts);
         Some(Operand { kind: packed.kind, ..operand })
     }
@@ -263,9 +264,10 @@ impl MoveBuilder<'_> {
         let sum = self.function.new_value(Class::R);
         let carry = self.function.new_value(Class::P);
         let [sum, carry] = [sum, carry].map(|value| Operand::from(self.function.whole(value)));
-        let operands = [sum, carry, piece(part, 0).into(), low.into(), none];
+        let operands = [sum, carry, single_register(part, 0).into(), low.into(), none];
         self.prelude.push(self.function, Op::Machine(Opcode::IADD3), &[], &operands, 2);
-        let sources = [piece(part, 1).into(), i64::from((offset >> 32) as u32).into(), none, carry, Operand::PT.inverted_predicate()];
+        let sources =
+            [single_register(part, 1).into(), i64::from((offset >> 32) as u32).into(), none, carry, Operand::PT.inverted_predicate()];
         let high = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[Symbol::X], &sources);
         Some(self.prelude.pack(self.function, file, &[sum, high]))
     }

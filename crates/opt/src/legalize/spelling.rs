@@ -67,7 +67,7 @@ impl Spelling {
 pub(super) struct Spellings {
     /// The drafts computed so far; the first one is the original draft.
     drafts: Vec<Draft>,
-    /// By spelling (as a bit set): the index of its draft in `drafts`, or [`NO_DRAFT`].
+    /// For each spelling (as a bit set), the index of its draft in `drafts`, or [`NO_DRAFT`].
     draft_indices: [u8; 256],
 }
 

@@ -28,10 +28,10 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{EXAMPLE_REGISTER, is_copy, is_uniform_form_encodable, uniform_file, uniform_form};
+use super::{EXAMPLE_REGISTER, is_uniform_copy, is_uniform_form_encodable, uniform_file, uniform_form};
 use crate::definitions::Definitions;
-use crate::hoist::block_before;
-use crate::known::Known;
+use crate::hoist::preheader;
+use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
 use crate::rewrite::{Draft, replace_uses};
 
@@ -47,7 +47,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let has_copies = |function: &Function, id: LoopId| {
-        loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_copy(function, inst)))
+        loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_uniform_copy(function, inst)))
     };
     if !loops.iter().any(|id| has_copies(function, id)) {
         return (0, 0);
@@ -60,13 +60,13 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     // Inner loops first: values copied before an inner loop may be computed uniformly in the outer loop.
     for id in loops.iter().rev() {
         let header = loops.get(id).header;
-        let Some(before) = block_before(function, &flow, &loops, id) else { continue };
+        let Some(before) = preheader(function, &flow, &loops, id) else { continue };
         if diverged[before.position()] || diverged[header.position()] || !has_copies(function, id) {
             continue;
         }
         let definitions = Definitions::compute(function);
         let def_use = DefUse::compute(function);
-        let search = Search {
+        let search = LoopSearch {
             function,
             definitions: &definitions,
             def_use: &def_use,
@@ -124,7 +124,7 @@ struct UniformLoopCode {
 }
 
 /// Where a source of an instruction comes from.
-enum Origin {
+enum SourceOrigin {
     /// A constant, a uniform register, or a loop-invariant register.
     Available,
     /// An instruction of the loop that may have a uniform form.
@@ -134,35 +134,35 @@ enum Origin {
 }
 
 /// The search for the instructions of one loop that can be moved.
-struct Search<'a> {
+struct LoopSearch<'a> {
     /// The analyzed function.
     function: &'a Function,
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// By value: its definition and its uses.
+    /// For each value, its definition and its uses.
     def_use: &'a DefUse,
     /// Which values are the same in all threads of a warp.
     uniformity: &'a Uniformity,
     /// The natural loops of the function.
     loops: &'a Loops,
-    /// By block: whether a diverged warp may execute it.
+    /// For each block, whether a diverged warp may execute it.
     diverged: &'a [bool],
     /// The loop that is searched.
     id: LoopId,
 }
 
-impl Search<'_> {
+impl LoopSearch<'_> {
     /// Finds the computations to move; `None` if nothing can be moved, or if that needs too many registers or copies.
     fn run(&self, encodability: &mut EncodabilityCache) -> Option<UniformLoopCode> {
         let insts = self.loops.blocks(self.id).iter().flat_map(|&block| &self.function.blocks[block].insts);
-        let is_known = |inst: Inst| Known::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
-        let is_worthwhile = |inst: &Inst| is_copy(self.function, *inst) && !is_known(*inst);
+        let is_known = |inst: Inst| OperandFacts::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
+        let is_worthwhile = |inst: &Inst| is_uniform_copy(self.function, *inst) && !is_known(*inst);
         let copies: Vec<Inst> = insts.copied().filter(is_worthwhile).collect();
         let movable = self.movable_insts(&copies, encodability);
         let available = |copy: &Inst| match self.origin(&self.function.sources(*copy)[0]) {
-            Origin::Available => true,
-            Origin::Computed(inst) => movable.contains(&inst),
-            Origin::Other => false,
+            SourceOrigin::Available => true,
+            SourceOrigin::Computed(inst) => movable.contains(&inst),
+            SourceOrigin::Other => false,
         };
         let copies: Vec<Inst> = copies.into_iter().filter(available).collect();
         if copies.is_empty() {
@@ -177,25 +177,25 @@ impl Search<'_> {
     }
 
     /// Returns where a source of an instruction comes from.
-    fn origin(&self, source: &Operand) -> Origin {
-        let Some(part) = source.part() else { return Origin::Available };
+    fn origin(&self, source: &Operand) -> SourceOrigin {
+        let Some(part) = source.part() else { return SourceOrigin::Available };
         let file = self.function.values[part.value].file;
         if matches!(file, RegFile::Uniform | RegFile::UniformPredicate) {
-            return Origin::Available;
+            return SourceOrigin::Available;
         }
-        let Some(inst) = self.def_use.definition(part.value) else { return Origin::Other };
-        let Some(block) = self.def_use.block(inst) else { return Origin::Other };
+        let Some(inst) = self.def_use.definition(part.value) else { return SourceOrigin::Other };
+        let Some(block) = self.def_use.block(inst) else { return SourceOrigin::Other };
         if self.uniformity.is_divergent(part.value) {
-            return Origin::Other;
+            return SourceOrigin::Other;
         }
         if !self.loops.contains(self.id, block) {
-            return if file == RegFile::General && part.count == 1 { Origin::Available } else { Origin::Other };
+            return if file == RegFile::General && part.count == 1 { SourceOrigin::Available } else { SourceOrigin::Other };
         }
         let is_carried = self.function.insts[inst].is(Pseudo::Phi);
         if is_carried && block != self.loops.get(self.id).header || self.diverged[block.position()] {
-            return Origin::Other;
+            return SourceOrigin::Other;
         }
-        Origin::Computed(inst)
+        SourceOrigin::Computed(inst)
     }
 
     /// Returns the sources of an instruction, without the predecessor blocks in the operands of a phi.
@@ -210,7 +210,7 @@ impl Search<'_> {
         let mut work: Vec<Inst> = copies.to_vec();
         while let Some(inst) = work.pop() {
             for source in self.sources(inst) {
-                if let Origin::Computed(computing) = self.origin(source)
+                if let SourceOrigin::Computed(computing) = self.origin(source)
                     && seen.insert(computing)
                     && self.has_uniform_form(computing, encodability)
                 {
@@ -224,9 +224,9 @@ impl Search<'_> {
             let before = movable.len();
             for &inst in &found {
                 let is_available = |source: &Operand| match self.origin(source) {
-                    Origin::Available => true,
-                    Origin::Computed(computing) => movable.contains(&computing),
-                    Origin::Other => false,
+                    SourceOrigin::Available => true,
+                    SourceOrigin::Computed(computing) => movable.contains(&computing),
+                    SourceOrigin::Other => false,
                 };
                 if !self.sources(inst).all(is_available) || !self.has_uniform_predicates(inst, &movable) {
                     movable.remove(&inst);
@@ -266,7 +266,7 @@ impl Search<'_> {
         let mut work: Vec<Inst> = copies.to_vec();
         while let Some(inst) = work.pop() {
             for source in self.sources(inst) {
-                if let Origin::Computed(computing) = self.origin(source)
+                if let SourceOrigin::Computed(computing) = self.origin(source)
                     && seen.insert(computing)
                 {
                     needed.push(computing);
@@ -324,15 +324,15 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
 
 /// Rewrites one loop: moves the computations of `loop_code` to the uniform datapath.
 struct Rewriter<'a> {
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// By value: its definition and its uses.
+    /// For each value, its definition and its uses.
     def_use: &'a DefUse,
     /// The block before the loop.
     preheader: Block,
     /// The computations to move.
     loop_code: &'a UniformLoopCode,
-    /// By general register that is defined before the loop: its copy in a uniform register.
+    /// For each general register that is defined before the loop, its copy in a uniform register.
     outside_copies: FxHashMap<Part, Operand>,
 }
 
@@ -393,7 +393,7 @@ impl Rewriter<'_> {
                 }
                 let copied = function.new_value(Class::UR);
                 let result = Operand::from(function.whole(copied));
-                let (opcode, source) = match Known::new(function, self.definitions).word(&Operand::from(part)) {
+                let (opcode, source) = match OperandFacts::new(function, self.definitions).word(&Operand::from(part)) {
                     Some(number) => (Opcode::UMOV, Operand::from(i64::from(number))),
                     None => (Opcode::R2UR, Operand::from(part)),
                 };

@@ -24,8 +24,8 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
-use crate::known::Known;
-use crate::rewrite::piece;
+use crate::known::OperandFacts;
+use crate::rewrite::single_register;
 
 /// Number of 32-bit words in the descriptor tuple of a matrix product.
 const WORDS: usize = 4;
@@ -120,7 +120,7 @@ fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Optio
 
 /// Returns how a word of a tuple is computed.
 fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
-    let known = Known::new(function, definitions);
+    let known = OperandFacts::new(function, definitions);
     if let Some(number) = known.word(operand) {
         return Word::Constant(number);
     }
@@ -141,7 +141,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
     let is_sum = match data.op {
         Op::Machine(Opcode::UIADD3) => data.modifiers.is_empty() && matches!(sources[2].kind, OperandKind::Zero(_)) && sources.len() == 3,
         Op::Machine(Opcode::ULOP3) => {
-            let most = Known::new(function, definitions).maximum(first);
+            let most = OperandFacts::new(function, definitions).upper_bound(first);
             let is_disjunction = data.modifiers.iter().map(|modifier| modifier.spelling()).eq([".LUT"])
                 && data.result_count() == 1
                 && sources.get(3).and_then(Operand::integer) == Some(LUT_OR)
@@ -161,7 +161,7 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
     let whole = function.whole(last.value);
     let mut new = Vec::new();
     for at in 0..WORDS {
-        let word = piece(whole, at as u8);
+        let word = single_register(whole, at as u8);
         let is_read = at >= WORDS / 2 || !has_matrix_in_registers;
         let source = match (last.words[at], tuple.words[at]) {
             _ if !is_read => Operand::from(word),

@@ -1,6 +1,6 @@
 //! Counted loops with a 32-bit counter: `while (i < n) i += step`.
 //!
-//! With a [`Bound`] one test before an iteration can tell whether the next iterations are executed too, without knowing the number of
+//! With a [`LoopBound`] one test before an iteration can tell whether the next iterations are executed too, without knowing the number of
 //! iterations. For `i += 3; continue while i < n`, three more tests after the current value `i` hold if `i + 9 < n` in unbounded
 //! arithmetic, that is if `i < n - 9`, where `n - 9` must not wrap around. For `continue while i != n`, the distance `n - i` must be more
 //! than 9. If that is false, nothing is claimed, so counters may wrap around in any way.
@@ -9,15 +9,15 @@ use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, RegFile, 
 use oriole_isa::{Opcode, Symbol};
 use smallvec::SmallVec;
 
-use super::shape::Shape;
+use super::shape::UnrollableLoop;
 use crate::definitions::{Definitions, KnownWord};
-use crate::known::Known;
+use crate::known::OperandFacts;
 
 /// Maximum number of additions to look through between the counter and its next value.
 const MAX_SUMS: usize = 8;
 
 /// A loop that continues while `counter + offset RELATION limit` holds, such as `counter + 4 < limit`, with a loop-invariant limit.
-pub(crate) struct Bound {
+pub(crate) struct LoopBound {
     /// The phi of the loop header that is the counter.
     pub(crate) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
@@ -32,15 +32,15 @@ pub(crate) struct Bound {
     pub(crate) limit: Operand,
     /// The comparison that computes the exit condition.
     pub(crate) compare: Inst,
-    /// Whether the guard also repeats the last test of the previous unrolled iteration; see [`Bound::find`].
+    /// Whether the guard also repeats the last test of the previous unrolled iteration; see [`LoopBound::find`].
     repeats_last_test: bool,
 }
 
-impl Bound {
+impl LoopBound {
     /// Returns the bound of a counted loop; `None` for other loops.
-    pub(crate) fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<Bound> {
-        let condition = shape.condition()?;
-        let compare = definitions.unguarded(function, condition.value).filter(|&inst| shape.contains(inst))?;
+    pub(crate) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<LoopBound> {
+        let condition = old_loop.condition()?;
+        let compare = definitions.unguarded(function, condition.value).filter(|&inst| old_loop.contains(inst))?;
         let data = &function.insts[compare];
         let is_first = function.results(compare)[0].value() == Some(condition.value) && function.results(compare)[1].value().is_none();
         let (relation, is_unsigned) = match data.modifiers.as_slice() {
@@ -52,19 +52,20 @@ impl Bound {
         if !data.is_machine(Opcode::ISETP) || !is_first || !left.signs.is_empty() || !right.signs.is_empty() {
             return None;
         }
-        let relation = if shape.leaves_when { inverted(relation)? } else { relation };
+        let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
         let find = |tested: Operand, limit: Operand, relation: Symbol| {
-            let (counter, offset) = counter_of(function, definitions, shape, tested.part()?)?;
-            let next = shape.latch_source(function, counter)?.part()?;
+            let (counter, offset) = counter_of(function, definitions, old_loop, tested.part()?)?;
+            let next = old_loop.latch_source(function, counter)?.part()?;
             let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
-            let is_invariant = limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !shape.contains(inst)));
+            let is_invariant =
+                limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !old_loop.contains(inst)));
             // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration must cover that test.
             // For `NE` the guard needs one more test; for the other relations the guard implies it.
-            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
-            let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
-            (is_counter && is_invariant && bound.is_supported(function, shape.tests_at_end())).then_some(bound)
+            let bound = LoopBound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
+            (is_counter && is_invariant && bound.is_supported(function, old_loop.tests_at_end())).then_some(bound)
         };
         find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
     }
@@ -109,7 +110,7 @@ impl Bound {
         }
     }
 
-    /// Returns whether one guard can test `tests` exit tests at once.
+    /// Returns whether one guard can replace `tests` exit tests.
     pub(crate) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         let Some(reach) = self.reach(tests) else { return false };
         let limit = self.constant_limit(function, definitions);
@@ -121,18 +122,18 @@ impl Bound {
         &self,
         function: &Function,
         definitions: &Definitions,
-        shape: &Shape,
+        old_loop: &UnrollableLoop,
     ) -> ((u64, bool), (u64, bool)) {
-        let known = Known::new(function, definitions);
+        let known = OperandFacts::new(function, definitions);
         let upper = |operand: Option<Operand>| match operand {
-            Some(operand) => (known.maximum(&operand), known.word(&operand).is_some()),
+            Some(operand) => (known.upper_bound(&operand), known.word(&operand).is_some()),
             None => (u64::from(u32::MAX), false),
         };
-        (upper(shape.entry_source(function, self.counter)), upper(Some(self.limit)))
+        (upper(old_loop.entry_source(function, self.counter)), upper(Some(self.limit)))
     }
 
     /// Returns an upper bound of the number of steps from the counter's initial value to the limit; the arguments are those of
-    /// [`Bound::start_and_limit_bounds`].
+    /// [`LoopBound::start_and_limit_bounds`].
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
         // An upper bound of one end is useful only if the other end is known to be zero.
         let distance = match self.relation {
@@ -178,9 +179,9 @@ impl Bound {
         }
     }
 
-    /// Prepares the guard, which tests whether the next `tests` exit tests hold, and returns its operands. Appends its loop-invariant
-    /// instructions to `into`.
-    pub(crate) fn prepare(
+    /// Emits the loop-invariant instructions of the guard that replaces the next `tests` exit tests, appended to `into`, and returns the
+    /// operands of the guard.
+    pub(crate) fn emit_guard_operands(
         &self,
         function: &mut Function,
         definitions: &Definitions,
@@ -217,7 +218,7 @@ impl Bound {
 
     /// Appends the guard: the test whether the next exit tests hold for a counter value. Returns its predicate. `is_first` means that the
     /// unrolled loop is about to be entered; only then `no_wrap` is tested as well.
-    pub(crate) fn guard(
+    pub(crate) fn emit_guard(
         &self,
         function: &mut Function,
         guarded: &GuardOperands,
@@ -243,7 +244,8 @@ impl Bound {
     }
 }
 
-/// The loop-invariant operands of a guard. A guard tests at once whether several exit tests hold.
+/// The loop-invariant operands of a *guard*: one comparison before an unrolled iteration which implies that all exit tests that the
+/// iteration omits would continue the loop.
 pub(crate) struct GuardOperands {
     /// The operand that the counter is compared with: `limit - reach`, or for `NE` `limit - offset`.
     adjusted_limit: Operand,
@@ -305,9 +307,9 @@ impl InstEmitter<'_> {
 }
 
 /// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
-fn counter_of(function: &Function, definitions: &Definitions, shape: &Shape, part: Part) -> Option<(Inst, i32)> {
+fn counter_of(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
     let (base, number) = base_and_constant(function, definitions, part);
-    let phi = definitions.definition_of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
+    let phi = definitions.definition_of(base.value).filter(|&inst| old_loop.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 

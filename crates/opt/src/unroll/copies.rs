@@ -6,18 +6,18 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::shape::Shape;
+use super::shape::UnrollableLoop;
 
 /// Maps the values and blocks of a loop to the values and blocks of one copy of the loop.
 #[derive(Clone, Default)]
-pub(super) struct Mapping {
-    /// By value of the loop: the value that replaces it in the copy.
+pub(super) struct CopyMapping {
+    /// For each value of the loop, the value that replaces it in the copy.
     values: FxHashMap<Value, Value>,
     /// Pairs of a block of the loop and its copy.
     blocks: SmallVec<[(Block, Block); 4]>,
 }
 
-impl Mapping {
+impl CopyMapping {
     /// Returns the value that replaces `value` in the copy; a value defined outside the loop is returned as it is.
     pub(super) fn value(&self, value: Value) -> Value {
         self.values.get(&value).copied().unwrap_or(value)
@@ -55,21 +55,21 @@ impl Mapping {
 
 /// Copies all blocks of a loop and returns the mapping from the loop to the copy. `start` gives the value of each phi of the header in this
 /// copy. The back edge of the copy goes to its own header, and its exit edge to the exit of the loop, until the caller changes them.
-pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Function, Inst) -> Value) -> Mapping {
-    let mut mapping = Mapping::default();
-    for &block in &shape.blocks {
+pub(super) fn copy_loop(function: &mut Function, old_loop: &UnrollableLoop, start: impl Fn(&Function, Inst) -> Value) -> CopyMapping {
+    let mut mapping = CopyMapping::default();
+    for &block in &old_loop.blocks {
         let copy = function.new_block();
         mapping.blocks.push((block, copy));
     }
-    for &phi in &function.phis(shape.header).to_vec() {
+    for &phi in &function.phis(old_loop.header).to_vec() {
         if let Some(result) = function.results(phi)[0].value() {
             mapping.values.insert(result, start(function, phi));
         }
     }
     // New values first: a block may read a value whose definition is later in the layout.
     let mut insts: Vec<(Block, Inst)> = Vec::new();
-    for &block in &shape.blocks {
-        let skipped = if block == shape.header { function.phis(block).len() } else { 0 };
+    for &block in &old_loop.blocks {
+        let skipped = if block == old_loop.header { function.phis(block).len() } else { 0 };
         insts.extend(function.blocks[block].insts[skipped..].iter().map(|&inst| (block, inst)));
     }
     for &(_, inst) in &insts {
@@ -88,7 +88,7 @@ pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Funct
 }
 
 /// Copies one instruction with the values and blocks of `mapping`, and returns the copy; the source location stays the same.
-pub(super) fn copy_inst(function: &mut Function, mapping: &Mapping, inst: Inst) -> Inst {
+pub(super) fn copy_inst(function: &mut Function, mapping: &CopyMapping, inst: Inst) -> Inst {
     let operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().map(|&operand| mapping.operand(operand)).collect();
     let data = function.insts[inst].clone();
     let guard = data.guard.map(|guard| Guard { kind: mapping.kind(guard.kind), ..guard });
@@ -158,12 +158,12 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
 }
 
 /// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside it gets a phi in the exit block of the loop,
-/// and the instructions outside the loop read that phi instead. `owner` has the index of the loop of each block (`None` outside), and
-/// `exits` the exiting block and the exit block of each loop; the exit block has no other predecessor.
-pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
+/// and the instructions outside the loop read that phi instead. `loop_of_block` has the index of the loop of each block (`None` outside),
+/// and `exits` the exiting block and the exit block of each loop; the exit block has no other predecessor.
+pub(super) fn close_loops(function: &mut Function, loop_of_block: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
-        let Some(number) = owner.get(block.position()).copied().flatten() else { continue };
+        let Some(number) = loop_of_block.get(block.position()).copied().flatten() else { continue };
         for &inst in &function.blocks[block].insts {
             function.defined(inst).for_each(|value| home[value.position()] = Some(number));
         }
@@ -187,7 +187,7 @@ pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exit
                     Some(OperandKind::Block(from)) if is_phi => from,
                     _ => block,
                 };
-                if owner.get(place.position()).copied().flatten() == Some(number) {
+                if loop_of_block.get(place.position()).copied().flatten() == Some(number) {
                     continue;
                 }
                 let (exiting, exit) = exits[number];

@@ -31,9 +31,9 @@ use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Value};
 use oriole_isa::{Opcode, Symbols};
 
 use super::NewLoop;
-use super::bound::Bound;
-use super::copies::{Mapping, add_source, copy, insert_before_end, set_branches, set_jump};
-use super::shape::Shape;
+use super::bound::LoopBound;
+use super::copies::{CopyMapping, add_source, copy_loop, insert_before_end, set_branches, set_jump};
+use super::shape::UnrollableLoop;
 use crate::definitions::Definitions;
 
 /// The values of a loop at a point after some of its iterations.
@@ -49,27 +49,27 @@ struct LoopState {
 pub(super) fn unroll(
     function: &mut Function,
     definitions: &Definitions,
-    shape: &Shape,
+    old_loop: &UnrollableLoop,
     (factor, is_straight): (u32, bool),
 ) -> Option<Vec<Block>> {
-    let bound = Bound::find(function, definitions, shape)?;
-    let entry = shape.entries[0];
-    let (start, next) = (shape.entry_source(function, bound.counter)?, shape.latch_source(function, bound.counter)?);
-    let new = NewLoop::create(function, shape, factor, None);
+    let bound = LoopBound::find(function, definitions, old_loop)?;
+    let entry = old_loop.entries[0];
+    let (start, next) = (old_loop.entry_source(function, bound.counter)?, old_loop.latch_source(function, bound.counter)?);
+    let new = NewLoop::create(function, old_loop, factor, None);
     let last = new.last();
-    let (header, latch) = (new.copies[0].block(shape.header), last.block(shape.latch));
+    let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
-    let guarded = bound.prepare(function, definitions, factor - 1, &mut before)?;
-    let is_worth = bound.guard(function, &guarded, start, true, &mut before);
-    let goes_on = bound.guard(function, &guarded, last.operand(next), false, &mut end);
-    let meeting = new_block(function, shape);
+    let guarded = bound.emit_guard_operands(function, definitions, factor - 1, &mut before)?;
+    let is_worth = bound.emit_guard(function, &guarded, start, true, &mut before);
+    let goes_on = bound.emit_guard(function, &guarded, last.operand(next), false, &mut end);
+    let join_block = new_block(function, old_loop);
     insert_before_end(function, latch, end);
-    set_branches(function, latch, Some((goes_on, header)), meeting);
-    new.complete_phis(function, shape);
+    set_branches(function, latch, Some((goes_on, header)), join_block);
+    new.complete_phis(function, old_loop);
     insert_before_end(function, entry, before);
-    set_branches(function, entry, Some((is_worth, header)), meeting);
+    set_branches(function, entry, Some((is_worth, header)), join_block);
 
-    let state = LoopState::after_paths_meet(function, shape, meeting, (entry, None), (latch, last));
+    let state = LoopState::after_paths_meet(function, old_loop, join_block, (entry, None), (latch, last));
     let counter = Operand::from(function.whole(state.next_start(bound.counter)));
     let mut tests = Vec::new();
     // The threads that skipped the unrolled loop execute the first remaining iteration in any case, because the exit test is at the end of
@@ -78,51 +78,58 @@ pub(super) fn unroll(
     let stops: Option<Vec<Operand>> = (0..count)
         .map(|number| bound.emit_exit_test(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
         .collect();
-    insert_before_end(function, meeting, tests);
+    insert_before_end(function, join_block, tests);
     let stops = stops?;
-    let mut blocks: Vec<Block> = new.copies.iter().flat_map(Mapping::copies).chain([meeting]).collect();
+    let mut blocks: Vec<Block> = new.copies.iter().flat_map(CopyMapping::copies).chain([join_block]).collect();
     if is_straight {
-        write_copies(function, shape, meeting, state, &stops, &mut blocks);
+        append_straight_copies(function, old_loop, join_block, state, &stops, &mut blocks);
     } else {
-        write_old_loop(function, shape, meeting, &state, stops[0]);
+        branch_to_old_loop(function, old_loop, join_block, &state, stops[0]);
     }
     Some(blocks)
 }
 
-/// Ends the block `meeting`: continues with the old loop in threads where `stops` does not hold, else leaves it.
-fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state: &LoopState, stops: Operand) {
-    set_branches(function, meeting, Some((stops, shape.exit)), shape.header);
-    let entry = shape.entries[0];
+/// Ends the block `join_block`: continues with the old loop in threads where `stops` does not hold, else leaves it.
+fn branch_to_old_loop(function: &mut Function, old_loop: &UnrollableLoop, join_block: Block, state: &LoopState, stops: Operand) {
+    set_branches(function, join_block, Some((stops, old_loop.exit)), old_loop.header);
+    let entry = old_loop.entries[0];
     for &(phi, value) in &state.starts {
         let value = Operand::from(function.whole(value));
         let mut operands: Vec<Operand> = function.operands(phi).to_vec();
         if let Some(at) = operands.iter().position(|operand| operand.kind == OperandKind::Block(entry)) {
-            (operands[at - 1], operands[at]) = (value, meeting.into());
+            (operands[at - 1], operands[at]) = (value, join_block.into());
         }
         function.set_operands(phi, &operands, 1);
     }
-    for phi in function.phis(shape.exit).to_vec() {
+    for phi in function.phis(old_loop.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
         let value = Operand::from(function.whole(state.final_value(source)));
-        add_source(function, phi, value, meeting);
+        add_source(function, phi, value, join_block);
     }
 }
 
 /// Appends a copy of the body for each predicate of `stops`, with a branch around it for threads where the predicate holds; the exit block
 /// follows.
-fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: LoopState, stops: &[Operand], blocks: &mut Vec<Block>) {
-    let (mut state, mut block) = (state, meeting);
+fn append_straight_copies(
+    function: &mut Function,
+    old_loop: &UnrollableLoop,
+    join_block: Block,
+    state: LoopState,
+    stops: &[Operand],
+    blocks: &mut Vec<Block>,
+) {
+    let (mut state, mut block) = (state, join_block);
     for &stop in stops {
-        let mapping = copy(function, shape, |_, phi| state.next_start(phi));
-        let (first, last) = (mapping.block(shape.header), mapping.block(shape.latch));
-        let after = new_block(function, shape);
+        let mapping = copy_loop(function, old_loop, |_, phi| state.next_start(phi));
+        let (first, last) = (mapping.block(old_loop.header), mapping.block(old_loop.latch));
+        let after = new_block(function, old_loop);
         set_branches(function, block, Some((stop, after)), first);
         set_jump(function, last, after);
-        state = LoopState::after_paths_meet(function, shape, after, (block, Some(&state)), (last, &mapping));
+        state = LoopState::after_paths_meet(function, old_loop, after, (block, Some(&state)), (last, &mapping));
         blocks.extend(mapping.copies().chain([after]));
         block = after;
     }
-    for phi in function.phis(shape.exit).to_vec() {
+    for phi in function.phis(old_loop.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
         let operands = [function.results(phi)[0], Operand::from(function.whole(state.final_value(source))), block.into()];
         function.set_operands(phi, &operands, 1);
@@ -135,19 +142,19 @@ impl LoopState {
     /// is its last iteration.
     fn after_paths_meet(
         function: &mut Function,
-        shape: &Shape,
+        old_loop: &UnrollableLoop,
         block: Block,
         around: (Block, Option<&LoopState>),
-        through: (Block, &Mapping),
+        through: (Block, &CopyMapping),
     ) -> LoopState {
         let mut state = LoopState { starts: Vec::new(), results: Vec::new() };
         let mut insts = Vec::new();
-        for phi in function.phis(shape.header).to_vec() {
+        for phi in function.phis(old_loop.header).to_vec() {
             let old = match around.1 {
                 Some(state) => Some(Operand::from(function.whole(state.next_start(phi)))),
-                None => shape.entry_source(function, phi),
+                None => old_loop.entry_source(function, phi),
             };
-            let (Some(old), Some(next)) = (old, shape.latch_source(function, phi)) else { continue };
+            let (Some(old), Some(next)) = (old, old_loop.latch_source(function, phi)) else { continue };
             let value = new_phi(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
             state.starts.push((phi, value));
             // The values at the start of the next iteration are those that the last iteration computed. The loop is not left before its
@@ -156,7 +163,7 @@ impl LoopState {
                 state.results.push((next, value));
             }
         }
-        for phi in function.phis(shape.exit).to_vec() {
+        for phi in function.phis(old_loop.exit).to_vec() {
             let source = function.sources(phi)[0];
             let Some(value) = source.value().filter(|value| state.results.iter().all(|pair| pair.0 != *value)) else { continue };
             let old = match around.1 {
@@ -184,9 +191,9 @@ impl LoopState {
 }
 
 /// Creates a block that branches to the exit of the loop, and returns it.
-fn new_block(function: &mut Function, shape: &Shape) -> Block {
+fn new_block(function: &mut Function, old_loop: &UnrollableLoop) -> Block {
     let block = function.new_block();
-    set_jump(function, block, shape.exit);
+    set_jump(function, block, old_loop.exit);
     block
 }
 
@@ -203,8 +210,8 @@ fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Bloc
 
 /// Returns whether the remaining iterations may be straight-line copies: the body is one block of at most `limit` instructions, all of
 /// which may be guarded.
-pub(super) fn is_small(function: &Function, shape: &Shape, limit: usize) -> bool {
-    let [block] = shape.blocks.as_slice() else { return false };
+pub(super) fn fits_straight_copies(function: &Function, old_loop: &UnrollableLoop, limit: usize) -> bool {
+    let [block] = old_loop.blocks.as_slice() else { return false };
     let insts = &function.blocks[*block].insts;
     let is_plain = |inst: Inst| match function.insts[inst].op {
         Op::Machine(Opcode::BRA) => true,

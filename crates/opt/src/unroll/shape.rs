@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// An innermost loop that is entered at its header, has one back edge and one exit edge, and computes its exit condition in every
 /// iteration.
-pub(crate) struct Shape {
+pub(crate) struct UnrollableLoop {
     /// The block at which the loop is entered.
     pub(crate) header: Block,
     /// The block with the back edge to the header.
@@ -26,8 +26,8 @@ pub(crate) struct Shape {
     /// The guard of the branch at the end of the exiting block.
     pub(crate) guard: Guard,
     /// The value of the guard's predicate for which the loop is left.
-    pub(crate) leaves_when: bool,
-    /// The instructions of the loop, sorted by index, for [`Shape::contains`].
+    pub(crate) exit_value: bool,
+    /// The instructions of the loop, sorted by index, for [`UnrollableLoop::contains`].
     insts: Vec<Inst>,
 }
 
@@ -37,9 +37,9 @@ const MAX_BLOCKS: usize = 8;
 /// Maximum number of instructions of a loop to unroll, phis and copies included.
 const MAX_INSTS: usize = 400;
 
-impl Shape {
-    /// Analyzes a loop; `None` if it is not of the kind described at [`Shape`], or too large. `positions` has the layout position of each
-    /// block.
+impl UnrollableLoop {
+    /// Analyzes a loop; `None` if it is not of the kind described at [`UnrollableLoop`], or too large. `positions` has the layout position
+    /// of each block.
     pub(crate) fn find(
         function: &Function,
         flow: &ControlFlow,
@@ -47,7 +47,7 @@ impl Shape {
         loops: &Loops,
         id: LoopId,
         positions: &[usize],
-    ) -> Option<Shape> {
+    ) -> Option<UnrollableLoop> {
         let header = loops.get(id).header;
         let members = loops.blocks(id);
         if loops.get(id).is_irreducible || members.len() > MAX_BLOCKS || members.iter().any(|&block| loops.innermost(block) != Some(id)) {
@@ -80,8 +80,8 @@ impl Shape {
         let mut insts: Vec<Inst> = blocks.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
         insts.sort_unstable();
         let is_nested = loops.get(id).parent.is_some();
-        let shape = Shape { header, is_nested, latch, exiting, exit, blocks, entries, guard, leaves_when, insts };
-        shape.has_plain_phis(function).then_some(shape)
+        let old_loop = UnrollableLoop { header, is_nested, latch, exiting, exit, blocks, entries, guard, exit_value: leaves_when, insts };
+        old_loop.has_plain_phis(function).then_some(old_loop)
     }
 
     /// Returns whether the phis of the header read whole values in per-thread (not uniform) registers.
@@ -147,6 +147,6 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
 }
 
 /// Returns whether an instruction is a pseudo operation that must not be duplicated.
-pub(crate) fn is_unique(function: &Function, inst: Inst) -> bool {
+pub(crate) fn must_not_be_copied(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is(Pseudo::Entry) || function.insts[inst].is(Pseudo::Keep)
 }

@@ -15,33 +15,34 @@ use oriole_isa::{Opcode, Symbol};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::shape::Shape;
+use super::shape::UnrollableLoop;
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::logic;
-use crate::rewrite::piece;
+use crate::rewrite::single_register;
 
 /// Maximum number of instructions that the exit condition may depend on.
-const MAX_SLICE: usize = 24;
+const MAX_SLICE_INSTS: usize = 24;
 
 /// Returns the number of times that the exit condition of a loop is evaluated, which is the number of iterations if the test is at the end;
-/// `None` if it is unknown or above `most`.
-pub(super) fn count_tests(function: &Function, definitions: &Definitions, shape: &Shape, most: u32) -> Option<u32> {
-    let condition = shape.condition()?;
-    let mut simulation = Simulation { function, definitions, shape, phis: FxHashMap::default(), memo: FxHashMap::default() };
+/// `None` if it is unknown or above `max_tests`.
+pub(super) fn count_tests(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, max_tests: u32) -> Option<u32> {
+    let condition = old_loop.condition()?;
+    let mut simulation = Simulation { function, definitions, old_loop, phis: FxHashMap::default(), evaluated: FxHashMap::default() };
     let phis = simulation.phis_of(condition)?;
     if phis.is_empty() {
         return None;
     }
     for &phi in &phis {
-        let words = simulation.words(shape.entry_source(function, phi)?.part()?)?;
+        let words = simulation.words(old_loop.entry_source(function, phi)?.part()?)?;
         simulation.phis.insert(function.results(phi)[0].value()?, words);
     }
-    for number in 1..=most {
-        simulation.memo.clear();
-        if simulation.truth(&condition.into())? == shape.leaves_when {
+    for number in 1..=max_tests {
+        simulation.evaluated.clear();
+        if simulation.truth(&condition.into())? == old_loop.exit_value {
             return Some(number);
         }
-        let next: Option<SmallVec<[_; 2]>> = phis.iter().map(|&phi| simulation.words(shape.latch_source(function, phi)?.part()?)).collect();
+        let next: Option<SmallVec<[_; 2]>> =
+            phis.iter().map(|&phi| simulation.words(old_loop.latch_source(function, phi)?.part()?)).collect();
         for (&phi, words) in phis.iter().zip(next?) {
             simulation.phis.insert(function.results(phi)[0].value()?, words);
         }
@@ -59,36 +60,36 @@ type Content = Option<u32>;
 struct Simulation<'a> {
     /// The function that is compiled.
     function: &'a Function,
-    /// By value: the instruction that defines it.
+    /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
     /// The loop.
-    shape: &'a Shape,
+    old_loop: &'a UnrollableLoop,
     /// The words of the phis of the header in this iteration.
     phis: FxHashMap<Value, Words>,
-    /// By value and register of the value: the content computed in this iteration.
-    memo: FxHashMap<(Value, u8), Content>,
+    /// For each value and register of the value, the content computed in this iteration.
+    evaluated: FxHashMap<(Value, u8), Content>,
 }
 
 impl Simulation<'_> {
     /// Returns the phis of the header that the condition depends on; `None` if it depends on too many instructions.
     fn phis_of(&self, condition: Part) -> Option<SmallVec<[Inst; 2]>> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
-        let mut seen: SmallVec<[Inst; MAX_SLICE]> = SmallVec::new();
+        let mut seen: SmallVec<[Inst; MAX_SLICE_INSTS]> = SmallVec::new();
         let mut work: SmallVec<[Value; 8]> = SmallVec::from_slice(&[condition.value]);
         while let Some(value) = work.pop() {
-            let Some(inst) = self.definitions.definition_of(value).filter(|&inst| self.shape.contains(inst) && !seen.contains(&inst))
+            let Some(inst) = self.definitions.definition_of(value).filter(|&inst| self.old_loop.contains(inst) && !seen.contains(&inst))
             else {
                 continue;
             };
-            if seen.len() == MAX_SLICE {
+            if seen.len() == MAX_SLICE_INSTS {
                 return None;
             }
             seen.push(inst);
             if !self.function.insts[inst].is(Pseudo::Phi) {
                 work.extend(self.function.used(inst).map(|part| part.value));
-            } else if self.shape.is_header_phi(self.function, inst) {
+            } else if self.old_loop.is_header_phi(self.function, inst) {
                 found.push(inst);
-                work.extend(self.shape.latch_source(self.function, inst).and_then(|source| source.value()));
+                work.extend(self.old_loop.latch_source(self.function, inst).and_then(|source| source.value()));
             } else {
                 return None;
             }
@@ -98,7 +99,7 @@ impl Simulation<'_> {
 
     /// Returns the words of all registers of a part; `None` if one is unknown.
     fn words(&mut self, part: Part) -> Option<Words> {
-        (0..part.count).map(|number| self.register(piece(part, number))).collect()
+        (0..part.count).map(|number| self.register(single_register(part, number))).collect()
     }
 
     /// Returns the content of one register or predicate; predicates are 0 or 1.
@@ -110,17 +111,17 @@ impl Simulation<'_> {
         if let Some(KnownWord::Integer(number)) = self.definitions.known_content(self.function, part) {
             return Some(number);
         }
-        if let Some(&known) = self.memo.get(&(part.value, part.first)) {
+        if let Some(&known) = self.evaluated.get(&(part.value, part.first)) {
             return known;
         }
         let content = self.compute(part);
-        self.memo.insert((part.value, part.first), content);
+        self.evaluated.insert((part.value, part.first), content);
         content
     }
 
     /// Evaluates the instruction of the loop that writes a register. Returns the content of the register.
     fn compute(&mut self, part: Part) -> Content {
-        let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.shape.contains(inst))?;
+        let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.old_loop.contains(inst))?;
         let Op::Machine(opcode) = self.function.insts[inst].op else { return None };
         let result = self.function.results(inst).iter().position(|result| result.value() == Some(part.value))?;
         let modifiers: SmallVec<[Symbol; 4]> = self.function.insts[inst].modifiers.iter().copied().collect();

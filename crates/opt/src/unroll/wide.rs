@@ -13,9 +13,9 @@ use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Sign
 use oriole_isa::{Opcode, Symbol};
 
 use super::bound::{InstEmitter, inverted, mirrored};
-use super::shape::Shape;
+use super::shape::UnrollableLoop;
 use crate::definitions::{Definitions, KnownWord};
-use crate::rewrite::piece;
+use crate::rewrite::single_register;
 
 /// Maximum number of additions to look through between the counter and its next value.
 const MAX_SUMS: usize = 8;
@@ -24,7 +24,7 @@ const MAX_SUMS: usize = 8;
 type Pair = (Operand, Operand);
 
 /// A loop that continues while `counter + offset RELATION limit` holds, in 64 bits and with a loop-invariant limit.
-pub(super) struct WideBound {
+pub(super) struct WideLoopBound {
     /// The phi of the loop header that is the counter.
     pub(super) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
@@ -43,7 +43,8 @@ pub(super) struct WideBound {
     repeats_last_test: bool,
 }
 
-/// The loop-invariant operands of a guard. A guard tests at once whether several exit tests hold.
+/// The loop-invariant operands of a *guard*: one comparison before an unrolled iteration which implies that all exit tests that the
+/// iteration omits would continue the loop.
 pub(super) struct WideGuardOperands {
     /// The operand that the counter is compared with: the limit minus a constant.
     adjusted_limit: Pair,
@@ -51,35 +52,35 @@ pub(super) struct WideGuardOperands {
     no_wrap: Operand,
 }
 
-impl WideBound {
+impl WideLoopBound {
     /// Returns the bound of a loop with a 64-bit counter; `None` for other loops.
-    pub(super) fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<WideBound> {
-        let condition = shape.condition()?;
-        let upper = defining_comparison(function, definitions, shape, condition)?;
+    pub(super) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<WideLoopBound> {
+        let condition = old_loop.condition()?;
+        let upper = defining_comparison(function, definitions, old_loop, condition)?;
         let (relation, is_unsigned) = match function.insts[upper].modifiers.as_slice() {
             [relation, Symbol::AND, Symbol::EX] => (*relation, false),
             [relation, Symbol::U32, Symbol::AND, Symbol::EX] => (*relation, true),
             _ => return None,
         };
         let &[left_high, right_high, Operand::PT, low] = function.sources(upper) else { return None };
-        let lower = defining_comparison(function, definitions, shape, low.part().filter(|_| low.signs.is_empty())?)?;
+        let lower = defining_comparison(function, definitions, old_loop, low.part().filter(|_| low.signs.is_empty())?)?;
         let &[left_low, right_low, Operand::PT] = function.sources(lower) else { return None };
         if function.insts[lower].modifiers.as_slice() != [relation, Symbol::U32, Symbol::AND] {
             return None;
         }
-        let relation = if shape.leaves_when { inverted(relation)? } else { relation };
+        let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
         let find = |tested: Pair, limit: Pair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
             let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
-            let phi = definitions.definition_of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
-            let next = shape.latch_source(function, phi)?.part()?;
-            let (base, step) = base_and_constant(function, definitions, (piece(next, 0), piece(next, 1)))?;
-            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let phi = definitions.definition_of(counter).filter(|&inst| old_loop.is_header_phi(function, inst))?;
+            let next = old_loop.latch_source(function, phi)?.part()?;
+            let (base, step) = base_and_constant(function, definitions, (single_register(next, 0), single_register(next, 1)))?;
+            let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let compares = [lower, upper];
-            let bound = WideBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, repeats_last_test };
-            let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, shape, half));
-            (base == counter && is_invariant && bound.is_supported(shape.tests_at_end())).then_some(bound)
+            let bound = WideLoopBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, repeats_last_test };
+            let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, old_loop, half));
+            (base == counter && is_invariant && bound.is_supported(old_loop.tests_at_end())).then_some(bound)
         };
         find((left_low, left_high), (right_low, right_high), relation)
             .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored(relation)))
@@ -102,9 +103,9 @@ impl WideBound {
         self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
-    /// Prepares the guard, which tests whether the next `tests` exit tests hold, and returns its operands. Appends its loop-invariant
-    /// instructions to `into`.
-    pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
+    /// Emits the loop-invariant instructions of the guard that replaces the next `tests` exit tests, appended to `into`, and returns the
+    /// operands of the guard.
+    pub(super) fn emit_guard_operands(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
         let reach = self.reach(tests);
         let mut emit = InstEmitter { function, location: self.compares[1], into };
         let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
@@ -120,7 +121,7 @@ impl WideBound {
 
     /// Appends the guard: the test whether the next `tests` exit tests hold for a counter value. Returns its predicate. `is_first` means
     /// that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
-    pub(super) fn guard(
+    pub(super) fn emit_guard(
         &self,
         function: &mut Function,
         guarded: &WideGuardOperands,
@@ -131,7 +132,7 @@ impl WideBound {
     ) -> Operand {
         let last = self.reach(tests).wrapping_sub(self.offset).unsigned_abs() as u32;
         let mut emit = InstEmitter { function, location: self.compares[1], into };
-        let counter = (Operand::from(piece(counter, 0)), Operand::from(piece(counter, 1)));
+        let counter = (Operand::from(single_register(counter, 0)), Operand::from(single_register(counter, 1)));
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
             return compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
@@ -143,8 +144,8 @@ impl WideBound {
 }
 
 /// Returns the comparison in the loop whose only result is `predicate`; `None` if another instruction computes it.
-fn defining_comparison(function: &Function, definitions: &Definitions, shape: &Shape, predicate: Part) -> Option<Inst> {
-    let inst = definitions.unguarded(function, predicate.value).filter(|&inst| shape.contains(inst))?;
+fn defining_comparison(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, predicate: Part) -> Option<Inst> {
+    let inst = definitions.unguarded(function, predicate.value).filter(|&inst| old_loop.contains(inst))?;
     let [first, second] = function.results(inst) else { return None };
     let is_first = first.value() == Some(predicate.value) && second.value().is_none();
     let is_plain = function.sources(inst).iter().all(|source| source.signs.is_empty());
@@ -152,11 +153,11 @@ fn defining_comparison(function: &Function, definitions: &Definitions, shape: &S
 }
 
 /// Returns whether one half of a limit is a loop-invariant word.
-fn is_invariant(function: &Function, definitions: &Definitions, shape: &Shape, half: &Operand) -> bool {
+fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, half: &Operand) -> bool {
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
         OperandKind::Value(part) => {
-            let is_outside = definitions.definition_of(part.value).is_some_and(|inst| !shape.contains(inst));
+            let is_outside = definitions.definition_of(part.value).is_some_and(|inst| !old_loop.contains(inst));
             is_outside && part.count == 1 && function.values[part.value].file == RegFile::General
         }
         _ => false,

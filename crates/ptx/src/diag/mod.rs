@@ -96,7 +96,7 @@ impl Diagnostic {
     }
 
     /// Sets the advice if there is any.
-    pub fn maybe_help(mut self, help: Option<String>) -> Self {
+    pub(crate) fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
@@ -134,12 +134,12 @@ impl Diagnostics {
     }
 
     /// Returns whether the last finding explains why the text ends too early.
-    pub fn explains_end(&self) -> bool {
+    pub(crate) fn explains_end(&self) -> bool {
         self.findings.last().is_some_and(|finding| matches!(finding.code, Code::UnexpectedEnd | Code::UnterminatedComment))
     }
 
     /// Returns the number of errors.
-    pub fn error_count(&self) -> usize {
+    pub(crate) fn error_count(&self) -> usize {
         self.errors
     }
 

@@ -11,11 +11,11 @@ use super::{Case, legal_forms, mutants, orders};
 use crate::table::ROWS;
 
 /// Largest number of modifier combinations enumerated per row.
-pub const LEGAL_LIMIT: usize = 4096;
+pub(crate) const LEGAL_LIMIT: usize = 4096;
 /// Largest number of combinations per row from which mutants are made.
-pub const MUTANT_LIMIT: usize = 96;
+pub(crate) const MUTANT_LIMIT: usize = 96;
 /// Largest number of combinations per row among which those with the most modifiers are reordered.
-pub const ORDER_LIMIT: usize = 96;
+pub(crate) const ORDER_LIMIT: usize = 96;
 /// Number of forms per row that are reordered.
 const ORDERED_FORMS: usize = 2;
 

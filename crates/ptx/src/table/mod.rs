@@ -152,7 +152,7 @@ pub struct ValueSpec {
 
 impl ValueSpec {
     /// Returns whether the type is that of a modifier and not fixed.
-    pub fn follows_slot(&self) -> bool {
+    pub(crate) fn follows_slot(&self) -> bool {
         matches!(self.ty, TypeSpec::OfSlot(_))
     }
 }
@@ -272,25 +272,25 @@ impl Flags {
     /// No flag.
     pub const NONE: Flags = Flags(0);
     /// Only a register.
-    pub const REG: Flags = Flags(1);
+    pub(crate) const REG: Flags = Flags(1);
     /// Only an immediate.
-    pub const IMM: Flags = Flags(2);
+    pub(crate) const IMM: Flags = Flags(2);
     /// The destination may be `_`.
     pub const SINK: Flags = Flags(4);
     /// May be a special register.
-    pub const SREG: Flags = Flags(8);
+    pub(crate) const SREG: Flags = Flags(8);
     /// May be the name of a variable or function.
-    pub const ADDR: Flags = Flags(16);
+    pub(crate) const ADDR: Flags = Flags(16);
     /// A predicate that may not be negated.
-    pub const NONNEG: Flags = Flags(32);
+    pub(crate) const NONNEG: Flags = Flags(32);
     /// May be negated with a minus sign.
-    pub const NEG: Flags = Flags(128);
+    pub(crate) const NEG: Flags = Flags(128);
     /// An untyped register.
     pub const BITS: Flags = Flags(256);
     /// The destination must be `_`.
-    pub const SINKONLY: Flags = Flags(512);
+    pub(crate) const SINKONLY: Flags = Flags(512);
     /// The whole vector may be `_`.
-    pub const DISCARD: Flags = Flags(2048);
+    pub(crate) const DISCARD: Flags = Flags(2048);
     /// Any float immediate, although the operand is untyped.
     pub const FLOAT: Flags = Flags(1024);
 

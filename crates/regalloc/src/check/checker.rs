@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
     pub(super) fn resolve(&self, value: Value, register_index: u8) -> Option<Content> {
         let (mut value, mut register_index) = (value, register_index);
         loop {
-            let Some(&(inst, number)) = self.definitions.get(&value) else { return Some(Content::Unit(value, register_index)) };
+            let Some(&(inst, number)) = self.definitions.get(&value) else { return Some(Content::ValueRegister(value, register_index)) };
             let tied = self.old.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_)));
             let guarded_moves = self.old.insts[inst].guard.is_some() && tied;
             let source = match self.old.insts[inst].op {
@@ -107,9 +107,9 @@ impl<'a> Checker<'a> {
                 }
                 Op::Pseudo(Pseudo::Phi) => match self.only_source(inst) {
                     Some(source) => source,
-                    None => return Some(Content::Unit(value, register_index)),
+                    None => return Some(Content::ValueRegister(value, register_index)),
                 },
-                _ => return Some(Content::Unit(value, register_index)),
+                _ => return Some(Content::ValueRegister(value, register_index)),
             };
             match source.kind {
                 OperandKind::Value(part) => {

@@ -63,21 +63,21 @@ impl PartialOrd for Location {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     /// One register of an SSA value: the value, and the index of the register in it.
-    Unit(Value, u8),
+    ValueRegister(Value, u8),
     /// A 32-bit integer, or a predicate as 0 or 1.
-    Number(u32),
+    Integer(u32),
     /// A word of a constant bank, or an address that the linker resolves.
-    Known(OperandKind),
+    ConstantOperand(OperandKind),
 }
 
 /// The content that each location must have at one point of the function.
 pub(super) type Demands = BTreeMap<Location, Content>;
 
-/// Adds a demand that `at` holds `content`. Returns an error if there is already a demand for other content; `by` returns the origin of the
-/// demand for its message.
-pub(super) fn demand(demands: &mut Demands, at: Location, content: Content, by: impl Fn() -> String) -> Result<(), CheckError> {
-    match demands.insert(at, content) {
-        Some(other) if other != content => error(format!("{at:?} should hold both {other:?} and {content:?}, {}", by())),
+/// Adds a demand that `location` holds `content`. Returns an error if there is already a demand for other content; its message names the
+/// origin of the demand, which `origin` returns.
+pub(super) fn demand(demands: &mut Demands, location: Location, content: Content, origin: impl Fn() -> String) -> Result<(), CheckError> {
+    match demands.insert(location, content) {
+        Some(other) if other != content => error(format!("{location:?} should hold both {other:?} and {content:?}, {}", origin())),
         _ => Ok(()),
     }
 }
@@ -86,13 +86,13 @@ pub(super) fn demand(demands: &mut Demands, at: Location, content: Content, by: 
 pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<Content> {
     match operand.kind {
         OperandKind::Undefined => None,
-        OperandKind::Integer(number) => Some(Content::Number((number >> (32 * u32::from(register_index.min(1)))) as u32)),
-        OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(Content::Number(0)),
-        OperandKind::Zero(_) => Some(Content::Number(u32::from(operand.signs.is_empty()))),
+        OperandKind::Integer(number) => Some(Content::Integer((number >> (32 * u32::from(register_index.min(1)))) as u32)),
+        OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(Content::Integer(0)),
+        OperandKind::Zero(_) => Some(Content::Integer(u32::from(operand.signs.is_empty()))),
         OperandKind::Constant { bank, offset } => {
-            Some(Content::Known(OperandKind::Constant { bank, offset: offset + 4 * u32::from(register_index) }))
+            Some(Content::ConstantOperand(OperandKind::Constant { bank, offset: offset + 4 * u32::from(register_index) }))
         }
-        other => Some(Content::Known(other)),
+        other => Some(Content::ConstantOperand(other)),
     }
 }
 

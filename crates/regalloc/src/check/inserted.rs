@@ -43,7 +43,7 @@ impl Checker<'_> {
     /// Returns whether an inserted instruction rematerializes the value `wanted`: it has the operation and the constant sources of the
     /// value's definition.
     fn is_rematerialized(&self, inst: Inst, wanted: Content) -> bool {
-        let Content::Unit(value, 0) = wanted else { return false };
+        let Content::ValueRegister(value, 0) = wanted else { return false };
         let Some(&(definition, 0)) = self.definitions.get(&value) else { return false };
         let (old, new) = (&self.old.insts[definition], &self.new.insts[inst]);
         let sources = self.old.sources(definition);
@@ -92,7 +92,7 @@ impl Checker<'_> {
         let is_partial = is_move_opcode(opcode) && !modifiers.is_empty();
         let from = match source.kind {
             // With a modifier, such as in `LDC.U8`, it moves only a part of the source. It may still be a rematerialized instruction.
-            _ if is_partial => MoveSource::Content(Content::Known(OperandKind::Undefined)),
+            _ if is_partial => MoveSource::Content(Content::ConstantOperand(OperandKind::Undefined)),
             OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
                 MoveSource::Location(Location::Register(file, Reg::new(first)))
             }

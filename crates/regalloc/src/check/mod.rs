@@ -92,7 +92,7 @@ impl Checker<'_> {
     fn check_entry(&self, demands: &Demands) -> Result<(), CheckError> {
         for (&at, &content) in demands {
             let met = match content {
-                Content::Unit(value, register_index) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
+                Content::ValueRegister(value, register_index) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
                     let result = self.old.results(inst)[number];
                     self.old.insts[inst].is(Pseudo::Entry)
                         && matches!(result.role, Role::Fixed(register)
@@ -127,7 +127,7 @@ impl Checker<'_> {
         }
         for (&at, &content) in wanted {
             let mut content = Some(content);
-            if let Some(Content::Unit(value, register_index)) = content
+            if let Some(Content::ValueRegister(value, register_index)) = content
                 && self.blocks_of_phis.get(&value) == Some(&to)
             {
                 let (phi, _) = self.definitions[&value];

@@ -59,13 +59,13 @@ impl Checker<'_> {
         for (register_index, register) in Reg::new(first).tuple(count).enumerate() {
             let at = Location::Register(file, register);
             match demands.remove(&at) {
-                Some(content) if content != Content::Unit(part.value, register_index as u8) => {
+                Some(content) if content != Content::ValueRegister(part.value, register_index as u8) => {
                     return error(format!("{inst:?} overwrites {content:?} in {at:?}"));
                 }
                 _ => {}
             }
         }
-        match demands.iter().find(|(_, content)| matches!(content, Content::Unit(value, _) if *value == part.value)) {
+        match demands.iter().find(|(_, content)| matches!(content, Content::ValueRegister(value, _) if *value == part.value)) {
             Some((at, content)) => error(format!("{content:?} is wanted in {at:?}, but {inst:?} defines it elsewhere")),
             None => Ok(()),
         }
@@ -145,7 +145,7 @@ impl Checker<'_> {
         let (Some((to, from)), Some((result, source, tied))) = (self.as_move(inst), self.guarded_copy_operands(copy)) else {
             return error(format!("{inst:?} is no move of {copy:?}"));
         };
-        let content = result.value().map(|value| Content::Unit(value, register_index));
+        let content = result.value().map(|value| Content::ValueRegister(value, register_index));
         if demands.get(&to).is_some_and(|wanted| Some(*wanted) != content) {
             return error(format!("{inst:?} overwrites {:?} in {to:?}", demands[&to]));
         }

@@ -26,7 +26,7 @@ use oriole_isa::RegFile;
 
 use super::budget::SearchBudget;
 use super::clock::Clock;
-use super::engine::{Proposal, RegionFigures, enter};
+use super::engine::{Proposal, RegionAnalysis, enter_region};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::settings::ScheduleMode;
@@ -90,10 +90,10 @@ impl Strategy for Backtracking {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
-    let groups = enter(region, tracker);
-    let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
+    let groups = enter_region(region, tracker);
+    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = best_order(region, groups.as_ref(), budget);
-    let exceeded_scarcity = new.is_crowded(region);
+    let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
@@ -101,33 +101,33 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 /// Returns the order of the list scheduler after all corrections.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> Proposal {
     let knobs = &region.settings.knobs;
-    let facts = RegionFigures::new(region);
-    let mut order = UndoableOrder::new(&facts, groups);
+    let analysis = RegionAnalysis::new(region);
+    let mut order = UndoableOrder::new(&analysis, groups);
     let mut tries = budget.start(knobs, knobs.backtrack_tries);
     // Decisions before this step are final: each was changed once already, or is more than `backtrack-depth` steps back.
     let mut fixed = 0;
     while order.steps.len() < region.graph.items() {
-        let (best, runner_up) = order.candidates();
+        let (best, runner_up) = order.two_best_candidates();
         let is_bad = best.stall > knobs.backtrack_stall || best.excess > 0;
         if is_bad && tries > 0 && !order.steps.is_empty() {
             let from = order.steps.len().saturating_sub(knobs.backtrack_depth).max(fixed);
-            order.correct(from, &mut tries, budget);
+            order.try_runners_up(from, &mut tries, budget);
             fixed = order.steps.len();
             continue;
         }
-        order.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+        order.issue(best.node, deciding_criterion(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
     }
     order.into_proposal(region, groups)
 }
 
-/// A ready item with the figures that candidates are compared by.
+/// A ready item, with the measurements by which candidates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Candidate {
     /// Node of the item in the dependency graph.
     node: u32,
     /// Number of registers above the budget after the item issues; 0 if the item takes no register.
     excess: i32,
-    /// Number of registers that the item frees, counted only while registers are scarce; 0 otherwise.
+    /// Number of registers that the item frees, negated so that the lowest key wins; 0 unless registers are scarce.
     freed: i32,
     /// Number of cycles that the warp stalls if the item issues next.
     stall: u32,
@@ -142,8 +142,8 @@ impl Candidate {
     }
 }
 
-/// Returns the criterion in which the best candidate differs from the runner-up.
-fn decision(best: &Candidate, other: Option<&Candidate>) -> Reason {
+/// Returns the first criterion of the sort key in which the best candidate and the runner-up differ.
+fn deciding_criterion(best: &Candidate, other: Option<&Candidate>) -> Reason {
     let Some(other) = other else { return Reason::OnlyOne };
     if best.excess != other.excess {
         Reason::PressureOverflow
@@ -177,22 +177,22 @@ struct Step<'a> {
     /// Restores the registers and units to the state before the item.
     undo: Undo,
     /// Register groups that became live or dead, with their old liveness.
-    changed_groups: Vec<(u32, bool)>,
+    old_liveness: Vec<(u32, bool)>,
 }
 
 /// A partial order whose last decisions can be undone one by one. Vectors are indexed by node or by register group.
 struct UndoableOrder<'a, 'g> {
-    /// Figures of the region.
-    facts: &'a RegionFigures<'a>,
+    /// Critical paths and scoreboard use of the region.
+    analysis: &'a RegionAnalysis<'a>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
     /// The decisions so far.
     steps: Vec<Step<'a>>,
     /// State of the pipeline.
     clock: Clock<'a>,
-    /// By node: the first cycle in which its operands are available.
+    /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    /// By node: number of predecessors that have not issued.
+    /// For each node, the number of predecessors that have not issued.
     unissued_predecessors: Vec<u32>,
     /// Nodes of the ready items.
     ready: Vec<u32>,
@@ -200,51 +200,51 @@ struct UndoableOrder<'a, 'g> {
     resources: Resources,
     /// The registers and units that the issued items occupy.
     slot: ResourceSlot,
-    /// By register group: whether it is live.
+    /// For each register group, whether it is live.
     live: Vec<bool>,
-    /// By register group: number of its readers that have not issued.
-    readers: Vec<u32>,
+    /// For each register group, the number of its readers that have not issued.
+    unissued_readers: Vec<u32>,
     /// For each register group, the number of its first general register in [`Resources`]. The last entry marks the end.
     first_registers: Vec<u32>,
     /// Number of live general registers at the start of the region.
-    at_start: i32,
+    initial_pressure: i32,
 }
 
 impl<'a, 'g> UndoableOrder<'a, 'g> {
     /// Creates the empty order of a region.
-    fn new(facts: &'a RegionFigures<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
-        let graph = facts.region.graph;
+    fn new(analysis: &'a RegionAnalysis<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
+        let graph = analysis.region.graph;
         let mut first_registers = vec![0];
         for weight in groups.map_or_else(Vec::new, Groups::general_weights) {
             first_registers.push(first_registers.last().copied().unwrap_or(0) + weight);
         }
         UndoableOrder {
             first_registers,
-            facts,
+            analysis,
             groups,
             steps: Vec::with_capacity(graph.items()),
-            clock: Clock::new(facts.region.costs),
+            clock: Clock::new(analysis.region.costs),
             earliest: graph.start_cycles(),
-            unissued_predecessors: graph.dependences().to_vec(),
-            ready: (0..graph.items() as u32).filter(|&node| graph.dependences()[node as usize] == 0).collect(),
+            unissued_predecessors: graph.predecessor_counts().to_vec(),
+            ready: (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).collect(),
             resources: Resources::new(Tracking::default()),
             slot: ResourceSlot::default(),
             live: groups.map_or_else(Vec::new, Groups::live_at_start),
-            readers: groups.map_or_else(Vec::new, Groups::reader_counts),
-            at_start: groups.map_or(0, |groups| groups.at_start()[0]),
+            unissued_readers: groups.map_or_else(Vec::new, Groups::reader_counts),
+            initial_pressure: groups.map_or(0, |groups| groups.counts_at_start()[0]),
         }
     }
 
     /// Returns the number of general registers that are live now.
     fn pressure(&self) -> i32 {
-        self.at_start + self.slot.pressure()
+        self.initial_pressure + self.slot.pressure()
     }
 
     /// Returns the registers and the unit that an item takes if it issues next. A register that no later item reads is marked as a last
     /// use.
-    fn work(&self, node: u32) -> ResourceNeeds {
-        let item = self.facts.item(node);
-        let costs = self.facts.region.costs;
+    fn resource_needs(&self, node: u32) -> ResourceNeeds {
+        let item = self.analysis.item(node);
+        let costs = self.analysis.region.costs;
         let mut operands = Vec::new();
         if let Some(groups) = self.groups {
             let mut push = |group: u32, written: bool, last_use: bool| {
@@ -253,11 +253,11 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
                 }
             };
             for &group in groups.reads(node) {
-                let is_last = self.readers[group as usize] == 1 && !groups.is_used_after(group) && self.live[group as usize];
+                let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.live[group as usize];
                 push(group, false, is_last);
             }
             for &group in groups.writes(node) {
-                if !self.live[group as usize] && (groups.is_used_after(group) || self.readers[group as usize] > 0) {
+                if !self.live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
                     push(group, true, false);
                 }
             }
@@ -265,12 +265,13 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
     }
 
-    /// Computes the figures of a ready item.
-    fn candidate(&self, node: u32) -> Candidate {
-        let settings = self.facts.region.settings;
-        let free = self.clock.free.get(self.facts.unit(node)).copied().unwrap_or(0);
-        let work = self.work(node);
-        let count = |is_counted: fn(&RegisterOperand) -> bool| work.operands.iter().filter(|operand| is_counted(operand)).count() as i32;
+    /// Computes the measurements of a ready item.
+    fn evaluate(&self, node: u32) -> Candidate {
+        let settings = self.analysis.region.settings;
+        let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);
+        let resource_needs = self.resource_needs(node);
+        let count =
+            |is_counted: fn(&RegisterOperand) -> bool| resource_needs.operands.iter().filter(|operand| is_counted(operand)).count() as i32;
         let change = count(|operand| operand.written) - count(|operand| operand.last_use);
         let pressure = self.pressure();
         let saves = self.groups.is_some() && (settings.mode == ScheduleMode::ReduceReg || pressure > settings.budget.scarce_above);
@@ -279,19 +280,19 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             excess: if change > 0 { (pressure + change - settings.budget.registers[0]).max(0) } else { 0 },
             freed: if saves { -change } else { 0 },
             stall: self.earliest[node as usize].max(free).saturating_sub(self.clock.cycle),
-            height: self.facts.heights[node as usize],
+            height: self.analysis.heights[node as usize],
         }
     }
 
     /// Returns the best candidate and the runner-up.
-    fn candidates(&self) -> (Candidate, Option<Candidate>) {
+    fn two_best_candidates(&self) -> (Candidate, Option<Candidate>) {
         // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
         let mut window: Vec<u32> = self.ready.clone();
         if window.len() > WINDOW {
             let key = |node: &u32| {
                 (
                     self.earliest[*node as usize].saturating_sub(self.clock.cycle),
-                    std::cmp::Reverse(self.facts.heights[*node as usize]),
+                    std::cmp::Reverse(self.analysis.heights[*node as usize]),
                     *node,
                 )
             };
@@ -300,7 +301,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         }
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
         for node in window {
-            let candidate = self.candidate(node);
+            let candidate = self.evaluate(node);
             if best.is_none_or(|best| candidate.key() < best.key()) {
                 second = best.replace(candidate);
             } else if second.is_none_or(|second| candidate.key() < second.key()) {
@@ -313,52 +314,43 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
 
     /// Issues an item, and records the state that is needed to undo that.
     fn issue(&mut self, node: u32, reason: Reason, runner_up: Option<u32>) {
-        let work = self.work(node);
+        let resource_needs = self.resource_needs(node);
         let clock = self.clock.clone();
-        let undo = self.resources.schedule(&work, &mut self.slot);
-        let mut changed_groups = Vec::new();
+        let undo = self.resources.schedule(&resource_needs, &mut self.slot);
+        let mut old_liveness = Vec::new();
         if let Some(groups) = self.groups {
             let live = &mut self.live;
             let mut set = |group: u32, value: bool| {
                 let old = std::mem::replace(&mut live[group as usize], value);
                 if old != value {
-                    changed_groups.push((group, old));
+                    old_liveness.push((group, old));
                 }
             };
             for &group in groups.reads(node) {
-                self.readers[group as usize] -= 1;
-                if self.readers[group as usize] == 0 && !groups.is_used_after(group) {
+                self.unissued_readers[group as usize] -= 1;
+                if self.unissued_readers[group as usize] == 0 && !groups.is_used_after(group) {
                     set(group, false);
                 }
             }
             for &group in groups.writes(node) {
-                if groups.is_used_after(group) || self.readers[group as usize] > 0 {
+                if groups.is_used_after(group) || self.unissued_readers[group as usize] > 0 {
                     set(group, true);
                 }
             }
         }
         let ready_index = self.ready.iter().position(|&ready| ready == node).unwrap_or(0);
         self.ready.swap_remove(ready_index);
-        let item = self.facts.item(node);
+        let item = self.analysis.item(node);
         let at = self.clock.issue(item.class, item.opcode.is_none(), self.earliest[node as usize]);
-        let mut step = Step {
-            node,
-            runner_up,
-            reason,
-            clock,
-            old_earliest: Vec::new(),
-            ready_index,
-            ready_len: self.ready.len(),
-            undo,
-            changed_groups,
-        };
+        let mut step =
+            Step { node, runner_up, reason, clock, old_earliest: Vec::new(), ready_index, ready_len: self.ready.len(), undo, old_liveness };
         self.release(node, at, &mut step.old_earliest);
         self.steps.push(step);
     }
 
     /// Propagates the issue of a node in cycle `at` to its successors. Appends their old earliest cycles to `changed`.
     fn release(&mut self, node: u32, at: u32, changed: &mut Vec<(u32, u32)>) {
-        let graph: &'a Graph = self.facts.region.graph;
+        let graph: &'a Graph = self.analysis.region.graph;
         for edge in graph.successors(node) {
             let to = edge.node as usize;
             changed.push((edge.node, self.earliest[to]));
@@ -375,7 +367,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     }
 
     /// Undoes the last decision. Returns the item, its runner-up and the reason; `None` if no decision is left.
-    fn take_back(&mut self) -> Option<(u32, Option<u32>, Reason)> {
+    fn undo_last(&mut self) -> Option<(u32, Option<u32>, Reason)> {
         let step = self.steps.pop()?;
         self.ready.truncate(step.ready_len);
         // This inverts `swap_remove`: the item returns to index `ready_index`, and the item there returns to the end.
@@ -388,11 +380,11 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         }
         self.clock = step.clock;
         self.resources.undo(step.undo, &mut self.slot);
-        for &(group, old) in step.changed_groups.iter().rev() {
+        for &(group, old) in step.old_liveness.iter().rev() {
             self.live[group as usize] = old;
         }
         if let Some(groups) = self.groups {
-            groups.reads(step.node).iter().for_each(|&group| self.readers[group as usize] += 1);
+            groups.reads(step.node).iter().for_each(|&group| self.unissued_readers[group as usize] += 1);
         }
         Some((step.node, step.runner_up, step.reason))
     }
@@ -401,26 +393,26 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     /// in cycles.
     fn estimate(&self) -> (i32, u32) {
         let path = |&node: &u32| {
-            let free = self.clock.free.get(self.facts.unit(node)).copied().unwrap_or(0);
-            self.earliest[node as usize].max(self.clock.cycle).max(free) + self.facts.heights[node as usize]
+            let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);
+            self.earliest[node as usize].max(self.clock.cycle).max(free) + self.analysis.heights[node as usize]
         };
         let length = self.ready.iter().map(path).max().unwrap_or(0).max(self.clock.cycle);
-        let left = (self.facts.region.graph.items() - self.steps.len()) as u32;
-        let budget = self.facts.region.settings.budget.registers[0];
+        let left = (self.analysis.region.graph.items() - self.steps.len()) as u32;
+        let budget = self.analysis.region.settings.budget.registers[0];
         (if self.groups.is_some() { (self.pressure() - budget).max(0) } else { 0 }, length.max(self.clock.cycle + left))
     }
 
     /// Issues the best candidate. Then undoes decisions one by one, back to step `from`, and tries the runner-up of each. Keeps the first
     /// continuation with a lower estimate.
-    fn correct(&mut self, from: usize, tries: &mut usize, budget: &mut SearchBudget) {
+    fn try_runners_up(&mut self, from: usize, tries: &mut usize, budget: &mut SearchBudget) {
         // The estimate after the greedy step includes the cost of the stall.
-        let (best, runner_up) = self.candidates();
-        self.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+        let (best, runner_up) = self.two_best_candidates();
+        self.issue(best.node, deciding_criterion(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
         let goal = self.steps.len();
         let old = self.estimate();
         let mut tail: Vec<(u32, Option<u32>, Reason)> = Vec::new();
         while self.steps.len() > from && *tries > 0 {
-            let Some(step) = self.take_back() else { break };
+            let Some(step) = self.undo_last() else { break };
             tail.push(step);
             let Some(other) = step.1.filter(|other| self.ready.contains(other)) else { continue };
             *tries -= 1;
@@ -430,14 +422,14 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             let at = self.steps.len();
             self.issue(other, Reason::TakenBack, Some(step.0));
             while self.steps.len() < goal {
-                let (best, runner_up) = self.candidates();
-                self.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+                let (best, runner_up) = self.two_best_candidates();
+                self.issue(best.node, deciding_criterion(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
             }
             if self.estimate() < old {
                 return;
             }
             while self.steps.len() > at {
-                self.take_back();
+                self.undo_last();
             }
         }
         // No continuation was better: the old decisions are issued again.
@@ -462,7 +454,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
 mod tests {
     use super::super::Knobs;
     use super::super::critical_path::CriticalPath;
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::super::settings::{AllocationStage, Budget};
     use super::*;
 
@@ -480,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_decision_that_blocks_a_unit_is_taken_back() {
-        let mut bench = Bench::new(&LINES);
+        let mut bench = TestRegion::new(&LINES);
         bench.settings.stage = AllocationStage::Post;
         bench.settings.knobs = Knobs { backtrack_stall: 2, ..Knobs::default() };
         let (greedy, _) = bench.run(&CriticalPath, &[], &[]);
@@ -493,7 +485,7 @@ mod tests {
 
     #[test]
     fn without_tries_the_order_is_that_of_the_list_scheduler() {
-        let mut bench = Bench::new(&LINES);
+        let mut bench = TestRegion::new(&LINES);
         bench.settings.stage = AllocationStage::Post;
         bench.settings.knobs = Knobs { backtrack_tries: 0, ..Knobs::default() };
         let (schedule, _) = bench.run(&Backtracking, &[], &[]);
@@ -503,34 +495,34 @@ mod tests {
     #[test]
     fn a_dependence_chain_keeps_its_order() {
         let lines = ["MUFU.RCP R10, R0", "MUFU.RCP R11, R10", "MUFU.RCP R12, R11"];
-        let (schedule, _) = Bench::new(&lines).run(&Backtracking, &[0], &[12]);
+        let (schedule, _) = TestRegion::new(&lines).run(&Backtracking, &[0], &[12]);
         assert_eq!(schedule.order, [0, 1, 2]);
     }
 
     /// Undoing a decision restores the ready list, the clock, the registers and the units.
     #[test]
     fn taking_back_restores_the_state() {
-        let mut bench = Bench::new(&LINES);
+        let mut bench = TestRegion::new(&LINES);
         bench.settings.budget = Budget::UNLIMITED;
         let region = bench.region();
         let mut tracker = PressureTracker::new(bench.code.groups().len());
         tracker.enter_block(&bench.code, 0..8, crate::pressure::BlockLiveness { live_in: &[], live_out: &[] });
-        let groups = enter(&region, &mut tracker);
-        let facts = RegionFigures::new(&region);
-        let mut order = UndoableOrder::new(&facts, groups.as_ref());
+        let groups = enter_region(&region, &mut tracker);
+        let analysis = RegionAnalysis::new(&region);
+        let mut order = UndoableOrder::new(&analysis, groups.as_ref());
         let state = |order: &UndoableOrder<'_, '_>| {
-            let figures = (order.clock.cycle, order.clock.free, order.slot, order.live.clone(), order.readers.clone());
+            let figures = (order.clock.cycle, order.clock.unit_free_cycles, order.slot, order.live.clone(), order.unissued_readers.clone());
             (order.ready.clone(), order.earliest.clone(), order.unissued_predecessors.clone(), figures)
         };
         let mut states = Vec::new();
         for _ in 0..LINES.len() {
             states.push(state(&order));
-            let (best, _) = order.candidates();
+            let (best, _) = order.two_best_candidates();
             order.issue(best.node, Reason::OnlyOne, None);
         }
         assert!(order.ready.is_empty());
         while let Some(before) = states.pop() {
-            order.take_back();
+            order.undo_last();
             assert_eq!(state(&order), before);
         }
     }

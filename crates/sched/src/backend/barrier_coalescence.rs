@@ -1,11 +1,11 @@
 //! Strategy `barrier-coalescence`: removes barriers and fences that repeat an earlier one of the same block, and then orders regions as
 //! backend B.
 //!
-//! **Barriers.** `BAR.SYNC n` for all threads of the block, after another `BAR.SYNC n`, without an access of memory in between, makes
-//! threads wait for nothing that they have not waited for. It is removed only if every thread of the thread block executes the same
-//! barriers: threads may match different `BAR` instructions of different branches, and one of those threads could access memory between its
-//! two barriers. So no barrier with this number, and no call, may be between a branch that threads of a thread block may take differently
-//! and the place where its ways join.
+//! **Barriers.** `BAR.SYNC n` for all threads of the thread block is redundant if another `BAR.SYNC n` comes before it without a memory
+//! access in between: nothing happens between the two that a thread could have to wait for. It is removed only if every thread of the
+//! thread block executes the same barriers: threads may match different `BAR` instructions of different branches, and one of those threads
+//! could access memory between its two barriers. So no barrier with this number, and no call, may be in code that only some threads of the
+//! thread block execute: between a branch that threads may take differently and its reconvergence point.
 //!
 //! **Fences.** `MEMBAR`, `ERRBAR` and `CCTL.IVALL` order accesses before them with accesses after them. After one of the same kind and of
 //! the same or a larger scope, without an access in between, they order nothing.
@@ -17,105 +17,80 @@
 //! %4 = LDS [%3]
 //! ```
 //!
-//! Time: linear in instructions, times the number of branches on the data of threads for the barriers.
+//! Time: linear in the number of instructions; for barriers, times the number of branches that depend on the data of a thread.
 
 use oriole_ir::analysis::{ControlFlow, PostDominators};
 use oriole_ir::{Block, Function, FunctionKind, Inst, Op, OperandKind, Pseudo};
 use oriole_isa::{Effect, Opcode, Symbol};
 use oriole_support::BitSet;
 
-use super::rearrange::{Change, ChangeReason, Surroundings};
-use super::reason::Reason;
-use super::strategy::{RegionScheduler, Strategy};
-use super::weighted::WeightedScheduling;
+use super::rearrange::{ChangeReason, CodeChange, RearrangeContext};
+use super::rearranging::RearrangingStrategy;
 
 /// Scopes of `MEMBAR`, smallest first.
 const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
 
 /// The strategy `barrier-coalescence`.
-pub(super) struct BarrierCoalescence;
+pub(super) const BARRIER_COALESCENCE: RearrangingStrategy =
+    RearrangingStrategy { name: "barrier-coalescence", description: "removes repeated barriers and fences, then as b", rearrange };
 
-impl Strategy for BarrierCoalescence {
-    fn name(&self) -> &'static str {
-        "barrier-coalescence"
-    }
-
-    fn description(&self) -> &'static str {
-        "removes repeated barriers and fences, then as b"
-    }
-
-    fn reasons(&self) -> &'static [Reason] {
-        WeightedScheduling.reasons()
-    }
-
-    fn scheduler(&self) -> RegionScheduler {
-        WeightedScheduling.scheduler()
-    }
-
-    fn reports_register_demand(&self) -> bool {
-        false
-    }
-
-    fn rearranges(&self) -> bool {
-        true
-    }
-
-    fn rearrange(&self, function: &mut Function, _: Surroundings<'_>) -> Vec<Change> {
-        let mut changes = Vec::new();
-        let mut split: Option<Vec<Inst>> = None;
-        for block in function.layout.clone() {
-            let mut barrier: Option<i64> = None;
-            let mut fences: Vec<Inst> = Vec::new();
-            let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
-            for &inst in &function.blocks[block].insts {
-                if let Some(number) = whole_block_barrier(function, inst) {
-                    // The analysis is done only for functions that need it.
-                    let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
-                        let split = split.get_or_insert_with(|| synchronizations_on_split_ways(function));
-                        function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_synchronize(function, other, number))
-                    };
-                    if barrier == Some(number) && is_same(function, &mut split) {
-                        removed.push((inst, ChangeReason::RepeatedBarrier));
-                    }
-                    barrier = Some(number);
-                    fences.clear();
-                } else if is_fence(function, inst) {
-                    barrier = None;
-                    if fences.iter().any(|&earlier| is_as_strong(function, earlier, inst)) {
-                        removed.push((inst, ChangeReason::RepeatedFence));
-                    } else {
-                        fences.push(inst);
-                    }
-                } else if !is_quiet(function, inst) {
-                    barrier = None;
-                    fences.clear();
+/// Changes a function as the module comment describes. Returns every change with its reason.
+fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange> {
+    let mut changes = Vec::new();
+    let mut split: Option<Vec<Inst>> = None;
+    for block in function.layout.clone() {
+        let mut barrier: Option<i64> = None;
+        let mut fences: Vec<Inst> = Vec::new();
+        let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
+        for &inst in &function.blocks[block].insts {
+            if let Some(number) = whole_block_barrier(function, inst) {
+                // The analysis is done only for functions that need it.
+                let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
+                    let split = split.get_or_insert_with(|| divergent_synchronizations(function));
+                    function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_synchronize(function, other, number))
+                };
+                if barrier == Some(number) && is_same(function, &mut split) {
+                    removed.push((inst, ChangeReason::RepeatedBarrier));
                 }
+                barrier = Some(number);
+                fences.clear();
+            } else if is_fence(function, inst) {
+                barrier = None;
+                if fences.iter().any(|&earlier| orders_at_least(function, earlier, inst)) {
+                    removed.push((inst, ChangeReason::RepeatedFence));
+                } else {
+                    fences.push(inst);
+                }
+            } else if !keeps_barriers_redundant(function, inst) {
+                barrier = None;
+                fences.clear();
             }
-            function.blocks[block].insts.retain(|inst| !removed.iter().any(|(gone, _)| gone == inst));
-            changes.extend(removed.into_iter().map(|(inst, reason)| Change { inst, from: block, to: block, reason }));
         }
-        changes
+        function.blocks[block].insts.retain(|inst| !removed.iter().any(|(gone, _)| gone == inst));
+        changes.extend(removed.into_iter().map(|(inst, reason)| CodeChange { inst, from: block, to: block, reason }));
     }
+    changes
 }
 
-/// Returns the number of an unguarded `BAR.SYNC` that waits for all threads of the thread block; `None` for other instructions.
+/// Returns the barrier number of an unguarded `BAR.SYNC` that waits for all threads of the thread block; `None` for other instructions.
 fn whole_block_barrier(function: &Function, inst: Inst) -> Option<i64> {
     let data = &function.insts[inst];
     let is_plain = data.is_machine(Opcode::BAR) && data.modifiers.first() == Some(&Symbol::SYNC) && data.guard.is_none();
     match function.operands(inst) {
         [number] if is_plain => number.integer(),
-        // No threads stands for all of them.
+        // A `BAR.SYNC` without a thread count waits for all threads of the thread block.
         [number, threads] if is_plain && threads.integer() == Some(0) => number.integer(),
         _ => None,
     }
 }
 
-/// Returns whether an instruction may wait at, or arrive at, the barrier with a number.
+/// Returns whether an instruction may wait at, or arrive at, the barrier `number`.
 fn may_synchronize(function: &Function, inst: Inst, number: i64) -> bool {
     whole_block_barrier(function, inst).is_none_or(|other| other == number)
 }
 
-/// Returns whether an instruction is an unguarded part of a fence that this strategy compares.
+/// Returns whether an instruction is an unguarded `MEMBAR`, `ERRBAR` or `CCTL.IVALL`, the instructions of a fence that this strategy
+/// compares.
 fn is_fence(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_invalidation = data.is_machine(Opcode::CCTL) && data.modifiers.as_slice().iter().map(|name| name.spelling()).eq(["IVALL"]);
@@ -123,8 +98,9 @@ fn is_fence(function: &Function, inst: Inst) -> bool {
     is_fence && data.guard.is_none() && function.operands(inst).is_empty()
 }
 
-/// Returns whether `earlier` orders everything that `later` does.
-fn is_as_strong(function: &Function, earlier: Inst, later: Inst) -> bool {
+/// Returns whether the fence `earlier` orders at least the accesses that the fence `later` orders: it has the same opcode, and the same or
+/// a larger scope.
+fn orders_at_least(function: &Function, earlier: Inst, later: Inst) -> bool {
     let (first, second) = (&function.insts[earlier], &function.insts[later]);
     if first.op != second.op {
         return false;
@@ -139,8 +115,9 @@ fn is_as_strong(function: &Function, earlier: Inst, later: Inst) -> bool {
     }
 }
 
-/// Returns whether an instruction accesses no memory that is written and synchronizes nothing but its warp.
-fn is_quiet(function: &Function, inst: Inst) -> bool {
+/// Returns whether two equal barriers or fences stay redundant with this instruction between them: it accesses no memory that is written,
+/// and synchronizes at most the threads of its warp.
+fn keeps_barriers_redundant(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None => true,
@@ -149,22 +126,23 @@ fn is_quiet(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Returns the barriers and calls that only some threads of a thread block may execute: those between a branch on data that may differ
-/// among threads and the place where its ways join.
-fn synchronizations_on_split_ways(function: &Function) -> Vec<Inst> {
+/// Returns the barriers and calls that only some threads of a thread block may execute: those between a branch whose condition may differ
+/// among the threads and its reconvergence point.
+fn divergent_synchronizations(function: &Function) -> Vec<Inst> {
     let flow = ControlFlow::compute(function);
     let post_dominators = PostDominators::compute(function, &flow);
     let mut differs: BitSet<oriole_ir::Value> = BitSet::new(function.values.len());
-    // By block: whether only some threads may execute it, or execute it more often than others.
+    // For each block, whether some threads may execute it more often than others, or not at all.
     let mut split: BitSet<Block> = BitSet::new(function.blocks.len());
     let mut seen: BitSet<Block> = BitSet::new(function.blocks.len());
     loop {
         let mut is_changed = false;
         for &block in flow.reverse_post_order() {
             for &inst in &function.blocks[block].insts {
-                // In a block that only some threads reach, a phi may select by the way of the thread; so may the phis where the ways join.
+                // In a block that only some threads reach, the result of a phi may depend on the path that the thread took; so may the
+                // result of a phi at the reconvergence point.
                 let is_different = function.used(inst).any(|part| differs.contains(part.value))
-                    || !is_same_for_all(function, inst)
+                    || !is_uniform_in_thread_block(function, inst)
                     || function.insts[inst].is(Pseudo::Phi)
                         && flow.predecessors(block).iter().any(|&from| split.contains(from) || seen.contains(from));
                 if is_different {
@@ -202,7 +180,7 @@ fn synchronizations_on_split_ways(function: &Function) -> Vec<Inst> {
     };
     let blocks = function.layout.iter().filter(|&&block| flow.is_reachable(block));
     let insts = blocks.flat_map(|&block| function.blocks[block].insts.iter().map(move |&inst| (block, inst)));
-    // A guarded barrier, or one with other operands, is never executed by all threads for certain.
+    // A guarded barrier may be skipped by some threads, and so may one with other operands, so neither counts as executed by all.
     insts
         .filter(|&(block, inst)| {
             is_synchronization(inst)
@@ -212,8 +190,8 @@ fn synchronizations_on_split_ways(function: &Function) -> Vec<Inst> {
         .collect()
 }
 
-/// Returns whether all threads of a thread block that execute an instruction with the same sources get the same results.
-fn is_same_for_all(function: &Function, inst: Inst) -> bool {
+/// Returns whether an instruction gives all threads of a thread block the same results if their sources are the same.
+fn is_uniform_in_thread_block(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op {
         Op::Pseudo(pseudo) => pseudo != Pseudo::Entry,

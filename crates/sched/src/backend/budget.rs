@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::knobs::Knobs;
 
 /// Number of steps between two readings of the system clock.
-const STEPS_PER_LOOK: u32 = 64;
+const STEPS_PER_CLOCK_READ: u32 = 64;
 
 /// The number of steps and the time that the searches of a function may still take.
 #[derive(Default)]
@@ -16,34 +16,35 @@ pub(super) struct SearchBudget {
     /// The time at which all searches end; `None` if there is no limit, or no search has started yet.
     deadline: Option<Instant>,
     /// Number of steps that all searches of the function have taken so far.
-    taken: usize,
+    steps_taken: usize,
     /// Whether the deadline has passed.
-    is_over: bool,
+    is_past_deadline: bool,
 }
 
 impl SearchBudget {
-    /// Starts the search of a region. Returns the number of steps that it may take.
-    pub(super) fn start(&mut self, knobs: &Knobs, of_region: usize) -> usize {
+    /// Starts the search of a region. Returns the number of steps that the search may take: at most `region_steps`, and at most what is
+    /// left for the function.
+    pub(super) fn start(&mut self, knobs: &Knobs, region_steps: usize) -> usize {
         if let Some(milliseconds) = knobs.search_milliseconds {
             // The time starts with the first search of the function.
             self.deadline.get_or_insert_with(|| Instant::now() + Duration::from_millis(milliseconds.into()));
         }
-        self.look();
-        if self.is_over { 0 } else { of_region.min(knobs.search_steps.saturating_sub(self.taken)) }
+        self.read_clock();
+        if self.is_past_deadline { 0 } else { region_steps.min(knobs.search_steps.saturating_sub(self.steps_taken)) }
     }
 
     /// Counts a step. Returns whether the deadline has passed.
     pub(super) fn step(&mut self) -> bool {
-        self.taken += 1;
-        if self.deadline.is_some() && (self.taken as u32).is_multiple_of(STEPS_PER_LOOK) {
-            self.look();
+        self.steps_taken += 1;
+        if self.deadline.is_some() && (self.steps_taken as u32).is_multiple_of(STEPS_PER_CLOCK_READ) {
+            self.read_clock();
         }
-        self.is_over
+        self.is_past_deadline
     }
 
-    /// Reads the system clock and updates `is_over`.
-    fn look(&mut self) {
-        self.is_over |= self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    /// Reads the system clock and updates `is_past_deadline`.
+    fn read_clock(&mut self) {
+        self.is_past_deadline |= self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
     }
 }
 

@@ -56,18 +56,19 @@ pub(super) struct Clock<'a> {
     pub costs: &'a Costs,
     /// First cycle in which the next instruction can issue.
     pub cycle: u32,
-    /// By unit: the first cycle in which it is free.
-    pub free: [u32; UNITS],
+    /// For each unit, the first cycle in which it is free.
+    pub unit_free_cycles: [u32; UNITS],
     /// Completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
-    /// Issue cycle and class of the last instruction, if a second one can issue in its cycle.
-    open: Option<(u32, Class)>,
+    /// Issue cycle and class of the last instruction, if a second instruction can still issue in the same cycle (dual issue); `None`
+    /// otherwise.
+    pairable: Option<(u32, Class)>,
 }
 
 impl<'a> Clock<'a> {
     /// Returns the state at the start of a region: cycle 0, all units free.
     pub(super) fn new(costs: &'a Costs) -> Clock<'a> {
-        Clock { costs, cycle: 0, free: [0; UNITS], in_flight: BinaryHeap::new(), open: None }
+        Clock { costs, cycle: 0, unit_free_cycles: [0; UNITS], in_flight: BinaryHeap::new(), pairable: None }
     }
 
     /// Issues an instruction in the first possible cycle from `earliest` on, and returns that cycle.
@@ -76,23 +77,23 @@ impl<'a> Clock<'a> {
             return earliest.max(self.cycle);
         }
         let (unit, cycles) = (self.costs.unit(class), self.costs.cycles(class));
-        if let Some(at) = self.pair_cycle(class, earliest) {
-            self.free[unit] = at + cycles.max(1) as u32;
-            self.open = None;
+        if let Some(at) = self.dual_issue_cycle(class, earliest) {
+            self.unit_free_cycles[unit] = at + cycles.max(1) as u32;
+            self.pairable = None;
             return at;
         }
-        let at = self.cycle.max(earliest).max(self.free[unit]);
-        self.free[unit] = at + cycles.max(1) as u32;
+        let at = self.cycle.max(earliest).max(self.unit_free_cycles[unit]);
+        self.unit_free_cycles[unit] = at + cycles.max(1) as u32;
         self.cycle = at + 1;
-        self.open = self.costs.dual_issue().then_some((at, class));
+        self.pairable = self.costs.dual_issue().then_some((at, class));
         at
     }
 
     /// Returns the cycle of the last instruction if an instruction whose operands are available from `earliest` on can issue together with
     /// it; `None` on a machine without dual issue.
-    pub(super) fn pair_cycle(&self, class: Class, earliest: u32) -> Option<u32> {
-        let (at, first) = self.open?;
-        (earliest <= at && self.free[self.costs.unit(class)] <= at && self.costs.can_pair(first, class)).then_some(at)
+    pub(super) fn dual_issue_cycle(&self, class: Class, earliest: u32) -> Option<u32> {
+        let (at, first) = self.pairable?;
+        (earliest <= at && self.unit_free_cycles[self.costs.unit(class)] <= at && self.costs.can_pair(first, class)).then_some(at)
     }
 
     /// Records an in-flight instruction that holds a scoreboard until cycle `until`.
@@ -113,7 +114,7 @@ impl<'a> Clock<'a> {
 /// Returns the length of a region whose items issue in the given order of positions.
 pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = graph.start_cycles();
-    let mut left = graph.dependences().to_vec();
+    let mut left = graph.predecessor_counts().to_vec();
     let mut clock = Clock::new(costs);
     let mut length = Length::default();
     for position in order {

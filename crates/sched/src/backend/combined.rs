@@ -6,7 +6,7 @@
 //! | at most `permutation-size` items | also `permutation` |
 //! | the body of a loop | also `loop-aware`; the cycles per iteration decide |
 //! | two or more matrix products | also `tensor` |
-//! | in mode `reduce-reg`, or more live registers than are free of cost | also `pressure` |
+//! | in mode `reduce-reg`, or with more live registers than the scarcity threshold | also `pressure` |
 //!
 //! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
 //! those until its results are available; after register allocation they include register banks and the reuse cache. The original order
@@ -22,7 +22,7 @@ use super::backtracking::{self, Backtracking};
 use super::budget::SearchBudget;
 use super::clock::lower_bound;
 use super::critical_path::{ByCriticalPath, CriticalPath};
-use super::engine::{Proposal, RegionFigures, cycles_with_ports, enter, run};
+use super::engine::{Proposal, RegionAnalysis, cycles_with_ports, enter_region, run};
 use super::latency::{ByMemoryPath, Latency};
 use super::loop_aware::{self, LoopAware, steady_state};
 use super::permutation::{self, Permutation};
@@ -86,9 +86,9 @@ impl Strategy for Combined {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
-    let groups = enter(region, tracker);
+    let groups = enter_region(region, tracker);
     let groups = groups.as_ref();
-    let source = Proposal::source(region, groups, Reason::SourceOrder);
+    let source = Proposal::original(region, groups, Reason::SourceOrder);
     let reduces = region.settings.mode == ScheduleMode::ReduceReg;
     let is_at_bound = source.excess(region) == 0
         && region.settings.stage == AllocationStage::Pre
@@ -98,14 +98,14 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if is_at_bound {
         return source.into_schedule(region, tracker, Search::Optimal);
     }
-    let facts = RegionFigures::new(region);
+    let analysis = RegionAnalysis::new(region);
     let items = region.graph.items();
     let mut proposals = vec![
         source,
         weighted::best_order(region, groups),
         tree::best_order(region, groups, tracker),
-        run(&facts, groups, &mut ByCriticalPath),
-        run(&facts, groups, &mut ByMemoryPath::new(region)),
+        run(&analysis, groups, &mut ByCriticalPath),
+        run(&analysis, groups, &mut ByMemoryPath::new(region)),
     ];
     proposals.extend(tensor::by_products(region, groups));
     if !region.carried.is_empty() {
@@ -114,9 +114,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if items <= SMALL_REGION {
         proposals.push(backtracking::best_order(region, groups, budget));
     }
-    let exceeded_scarcity = proposals.iter().any(|proposal| proposal.is_crowded(region));
+    let exceeded_scarcity = proposals.iter().any(|proposal| proposal.exceeds_scarcity(region));
     if let Some(groups) = groups.filter(|_| reduces || exceeded_scarcity) {
-        proposals.push(pressure::backward(region, groups));
+        proposals.push(pressure::backward_order(region, groups));
     }
     let mut optimum = None;
     if items <= region.settings.knobs.permutation_size {
@@ -152,7 +152,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::*;
 
     #[test]
@@ -166,18 +166,18 @@ mod tests {
             "LDS R30, [R2]",
             "FADD R31, R30, R12",
         ];
-        let bench = Bench::new(&lines);
+        let bench = TestRegion::new(&lines);
         let length = |strategy: &dyn Strategy| bench.run(strategy, &[0, 1, 2], &[21, 31]).0.length;
         let combined = length(&Combined);
         let others: [&dyn Strategy; 4] = [&CriticalPath, &Latency, &Permutation, &WeightedScheduling];
         assert!(others.into_iter().all(|other| !length(other).is_shorter_than(combined)), "{combined:?}");
-        assert!(combined.is_shorter_than(bench.before()));
+        assert!(combined.is_shorter_than(bench.original_length()));
     }
 
     #[test]
     fn an_order_at_its_lower_bound_is_kept() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"];
-        let (schedule, _) = Bench::new(&lines).run(&Combined, &[0, 1], &[12]);
+        let (schedule, _) = TestRegion::new(&lines).run(&Combined, &[0, 1], &[12]);
         assert_eq!(schedule.order, [0, 1, 2]);
         assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
     }

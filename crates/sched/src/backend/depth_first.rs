@@ -1,7 +1,7 @@
 //! Strategy `depth-first`: follows each dependency chain to its end before it starts the next.
 //!
-//! A candidate whose latest predecessor issued last wins, as long as it stalls for at most `depth-stall` cycles; so the order is a
-//! depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few of them live, and chains whose
+//! The candidate whose latest predecessor issued most recently wins, as long as it stalls for at most `depth-stall` cycles; so the order is
+//! a depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few of them live, and chains whose
 //! links take longer (loads) are left and resumed when their results arrive. O(n log n) for *n* items.
 //!
 //! Example: two chains of additions with a latency of 4 cycles.
@@ -20,7 +20,7 @@
 //! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
 //! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
 
-use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -29,15 +29,15 @@ use crate::pressure::PressureTracker;
 /// The priority function: stall cycles beyond the limit, then the chain of the last item, then the critical path.
 struct ByChain {
     /// Maximum number of stall cycles between two items of a chain; a longer stall leaves the chain.
-    tolerated: u32,
+    tolerated_stall: u32,
 }
 
 impl Priority for ByChain {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
-        let stall = candidate.stall.saturating_sub(self.tolerated);
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let stall = candidate.stall.saturating_sub(self.tolerated_stall);
         [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
     }
 }
@@ -74,10 +74,10 @@ impl Strategy for DepthFirst {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
-    let facts = RegionFigures::new(region);
-    let proposal = run(&facts, groups.as_ref(), &mut ByChain { tolerated: region.settings.knobs.depth_stall });
-    keep_fewer_registers(region, proposal, Proposal::source(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
+    let groups = enter_region(region, tracker);
+    let analysis = RegionAnalysis::new(region);
+    let proposal = run(&analysis, groups.as_ref(), &mut ByChain { tolerated_stall: region.settings.knobs.depth_stall });
+    keep_fewer_registers(region, proposal, Proposal::original(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
         region,
         tracker,
         Search::None,
@@ -96,7 +96,7 @@ pub(super) fn keep_fewer_registers(region: &Region<'_>, new: Proposal, source: P
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::*;
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         let second = ["FADD R11, R10, R1", "FADD R21, R20, R1", "FADD R31, R30, R1"];
         let stores = ["STS [R2], R11", "STS [R2+0x4], R21", "STS [R2+0x8], R31"];
         let lines: Vec<&str> = first.into_iter().chain(second).chain(stores).collect();
-        let bench = Bench::new(&lines);
+        let bench = TestRegion::new(&lines);
         let (schedule, peak) = bench.run(&DepthFirst, &[0, 1, 2], &[]);
         assert_eq!(schedule.order, [0, 3, 6, 1, 4, 7, 2, 5, 8]);
         assert_eq!(schedule.picks[1].reason, Reason::Chain);
@@ -117,14 +117,14 @@ mod tests {
     #[test]
     fn a_chain_is_left_at_a_load() {
         let lines = ["LDG.E R10, desc[UR4][R2.64]", "FADD R11, R10, R0", "FADD R20, R0, R1", "FADD R21, R20, R1"];
-        let (schedule, _) = Bench::new(&lines).run(&DepthFirst, &[0, 1, 2, 3], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&DepthFirst, &[0, 1, 2, 3], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 3, 1], "the sums issue while the load is in flight");
     }
 
     #[test]
     fn an_order_that_saves_nothing_is_not_used() {
         let lines = ["FADD R10, R0, R1", "FADD R20, R0, R1", "FADD R11, R10, R1", "FADD R21, R20, R1"];
-        let (schedule, _) = Bench::new(&lines).run(&DepthFirst, &[0, 1], &[10, 11, 20, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&DepthFirst, &[0, 1], &[10, 11, 20, 21]);
         assert_eq!(schedule.order, [0, 1, 2, 3], "all four results stay live, so no order needs fewer registers");
         assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
     }

@@ -4,8 +4,8 @@
 //! No machine from Volta on can do that, so no built-in profile has the fact; a profile file may. The shared clock ([`super::clock`]) lets
 //! the second instruction of a pair issue in the cycle of the first one, and the control words mark the first one by a stall of 0 cycles.
 //!
-//! - **`dual-issue`** is a list schedule: of the candidates that stall least, one that can issue together with the previous instruction
-//!   comes first, then the critical path decides.
+//! - **`dual-issue`** is a list schedule. Among the candidates with the fewest stall cycles, one that can issue together with the previous
+//!   instruction wins; then the critical path decides.
 //! - **`pairing`** takes the order of backend B and moves instructions up to fill the second slots: after each instruction that has no
 //!   partner, it looks for the first of the next `pairing-window` instructions that can be its partner. The pairs are used if the order
 //!   becomes shorter.
@@ -25,21 +25,22 @@
 //! | hook | a callback of the ready list | a criterion of the priority | the engine compares candidates anyway |
 //! | compatibility | two functions | different units, no branch, no dependence | nothing else is known about such machines |
 
-use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, engine_reasons, enter, schedule_by};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, schedule_by};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::{self, WeightedScheduling};
 use crate::pressure::PressureTracker;
 
-/// The priority: stall cycles, pairs, critical path, items that become ready.
+/// The priority function: fewer stall cycles, then dual issue with the previous instruction, then the longer critical path, then more items
+/// that become ready.
 struct ByPairs;
 
 impl Priority for ByPairs {
-    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Pairs, Reason::DependencyCycle, Reason::Opens];
+    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DualIssue, Reason::DependencyCycle, Reason::MakesReady];
 
-    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
-        [-i64::from(candidate.stall), candidate.pairs.into(), candidate.height.into(), candidate.newly_ready.into(), 0]
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        [-i64::from(candidate.stall), candidate.can_dual_issue.into(), candidate.height.into(), candidate.newly_ready.into(), 0]
     }
 }
 
@@ -56,7 +57,7 @@ impl Strategy for DualIssue {
     }
 
     fn reasons(&self) -> &'static [Reason] {
-        engine_reasons![Cost, Pairs, DependencyCycle, Opens]
+        engine_reasons![Cost, DualIssue, DependencyCycle, MakesReady]
     }
 
     fn scheduler(&self) -> RegionScheduler {
@@ -81,7 +82,7 @@ impl Strategy for Pairing {
     }
 
     fn reasons(&self) -> &'static [Reason] {
-        // The order of B, with pairs.
+        // The reasons of backend B, and that for pairs.
         const REASONS: [Reason; 7] = [
             Reason::OnlyOne,
             Reason::PressureOverflow,
@@ -89,14 +90,14 @@ impl Strategy for Pairing {
             Reason::WeightedParallelism,
             Reason::WeightedForward,
             Reason::Position,
-            Reason::Pairs,
+            Reason::DualIssue,
         ];
         debug_assert!(WeightedScheduling.reasons().iter().all(|reason| REASONS.contains(reason)));
         const { &REASONS }
     }
 
     fn scheduler(&self) -> RegionScheduler {
-        Box::new(pair_up)
+        Box::new(schedule_pairs)
     }
 
     fn reports_register_demand(&self) -> bool {
@@ -104,19 +105,19 @@ impl Strategy for Pairing {
     }
 }
 
-fn pair_up(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
+fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter_region(region, tracker);
     let first = weighted::best_order(region, groups.as_ref());
     if !region.costs.dual_issue() {
         return first.into_schedule(region, tracker, Search::None);
     }
-    let order = paired(region, &first.order);
-    let mut second = Proposal::new(region, groups.as_ref(), order, Reason::Pairs);
+    let order = fill_second_slots(region, &first.order);
+    let mut second = Proposal::new(region, groups.as_ref(), order, Reason::DualIssue);
     let is_better = second.excess(region) <= first.excess(region) && second.length.is_shorter_than(first.length);
     if !is_better {
         return first.into_schedule(region, tracker, Search::None);
     }
-    // Instructions that did not move keep the reason of B.
+    // Instructions that did not move keep the reason that backend B gave.
     for (at, pick) in second.picks.iter_mut().enumerate() {
         if let Some(old) = first.picks.get(at).filter(|old| old.picked == pick.picked) {
             *pick = Pick { cycle: pick.cycle, ..*old };
@@ -125,26 +126,27 @@ fn pair_up(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     second.into_schedule(region, tracker, Search::None)
 }
 
-/// Returns an order in which each instruction is followed by one that can issue with it, if one of the next few can.
-fn paired(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
+/// Returns the order `order`, changed so that an instruction without a partner is followed by the first of the next `pairing-window`
+/// instructions that can issue in its cycle.
+fn fill_second_slots(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     let Region { code, graph, costs, .. } = *region;
     let window = region.settings.knobs.pairing_window;
     let item = |node: u32| &code.items[graph.region.start + node as usize];
-    let mut left = graph.dependences().to_vec();
+    let mut left = graph.predecessor_counts().to_vec();
     let mut is_placed = vec![false; graph.items()];
-    let mut rest: std::collections::VecDeque<u32> = order.iter().copied().collect();
+    let mut pending: std::collections::VecDeque<u32> = order.iter().copied().collect();
     let mut result = Vec::with_capacity(order.len());
-    let mut open: Option<u32> = None;
-    while let Some(next) = rest.pop_front() {
+    let mut unpaired: Option<u32> = None;
+    while let Some(next) = pending.pop_front() {
         if std::mem::replace(&mut is_placed[next as usize], true) {
             continue;
         }
-        place(region, next, &mut left);
+        release_successors(region, next, &mut left);
         result.push(next);
         if item(next).opcode.is_none() {
             continue;
         }
-        if open.take().is_some_and(|first| costs.can_pair(item(first).class, item(next).class)) {
+        if unpaired.take().is_some_and(|first| costs.can_pair(item(first).class, item(next).class)) {
             continue;
         }
         let depends = |other: u32| graph.successors(next).iter().any(|edge| edge.node == other);
@@ -155,31 +157,32 @@ fn paired(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
                 && costs.can_pair(item(next).class, item(other).class)
                 && !depends(other)
         };
-        match rest.iter().take(window).find(is_partner).copied() {
+        match pending.iter().take(window).find(is_partner).copied() {
             Some(partner) => {
                 is_placed[partner as usize] = true;
-                place(region, partner, &mut left);
+                release_successors(region, partner, &mut left);
                 result.push(partner);
             }
-            None => open = Some(next),
+            None => unpaired = Some(next),
         }
     }
     result
 }
 
-/// Counts down the dependences of the nodes that follow a placed node. A join whose predecessors are all placed is placed at once.
-fn place(region: &Region<'_>, node: u32, left: &mut [u32]) {
+/// Decrements the number of unplaced predecessors (`left`) of each successor of a placed node. A join whose predecessors are all placed is
+/// placed at once.
+fn release_successors(region: &Region<'_>, node: u32, left: &mut [u32]) {
     for edge in region.graph.successors(node) {
         left[edge.node as usize] -= 1;
         if left[edge.node as usize] == 0 && edge.node as usize >= region.graph.items() {
-            place(region, edge.node, left);
+            release_successors(region, edge.node, left);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::*;
 
     /// Four sums of the FMA unit, then four of the ALU; all are independent.
@@ -197,33 +200,33 @@ mod tests {
 
     #[test]
     fn units_alternate_on_a_machine_with_dual_issue() {
-        let mut bench = Bench::new(&LINES);
+        let mut bench = TestRegion::new(&LINES);
         bench.costs = bench.costs.clone().with_dual_issue();
         for strategy in [&DualIssue as &dyn Strategy, &Pairing] {
             let (schedule, _) = bench.run(strategy, &[0, 1], &LIVE_OUT);
             // The ALU accepts an instruction every second cycle, so the last one issues in cycle 6; the first pair in cycle 0.
             assert!(schedule.length.issued <= 7, "{}: {:?} {:?}", strategy.name(), schedule.order, schedule.length);
             assert!(schedule.picks[1].cycle == 0, "{}: {:?}", strategy.name(), schedule.picks);
-            assert!(schedule.length.is_shorter_than(bench.before()), "{}: {:?}", strategy.name(), schedule.length);
+            assert!(schedule.length.is_shorter_than(bench.original_length()), "{}: {:?}", strategy.name(), schedule.length);
         }
     }
 
     #[test]
     fn nothing_is_paired_without_dual_issue() {
-        let bench = Bench::new(&LINES);
+        let bench = TestRegion::new(&LINES);
         for strategy in [&DualIssue as &dyn Strategy, &Pairing] {
             let (schedule, _) = bench.run(strategy, &[0, 1], &LIVE_OUT);
-            assert!(schedule.picks.iter().all(|pick| pick.reason != Reason::Pairs), "{}", strategy.name());
+            assert!(schedule.picks.iter().all(|pick| pick.reason != Reason::DualIssue), "{}", strategy.name());
         }
     }
 
     #[test]
     fn dependent_instructions_are_no_pair() {
         let lines = ["FADD R10, R0, R1", "LOP3.LUT R20, R10, R1, RZ, 0xc0, !PT", "FADD R11, R20, R1"];
-        let mut bench = Bench::new(&lines);
+        let mut bench = TestRegion::new(&lines);
         bench.costs = bench.costs.clone().with_dual_issue();
         let (schedule, _) = bench.run(&Pairing, &[0, 1], &[11]);
         assert_eq!(schedule.order, [0, 1, 2]);
-        assert_eq!(schedule.length.issued, bench.before().issued);
+        assert_eq!(schedule.length.issued, bench.original_length().issued);
     }
 }

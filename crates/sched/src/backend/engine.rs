@@ -40,25 +40,25 @@ pub(super) const CRITERIA: usize = 5;
 const WINDOW: (usize, usize, usize) = (14, 8, 8);
 /// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
 const MAX_EXAMINED_SUCCESSORS: usize = 16;
-/// Minimum latency, in cycles, of an item that is worth starting early.
+/// Minimum latency, in cycles, of an item that should issue early so that other items hide its latency.
 pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
 
-/// Figures of a region that do not depend on the order of its items. Vectors are indexed by node.
-pub(super) struct RegionFigures<'a> {
+/// Properties of a region that do not depend on the order of its items: critical paths and scoreboard use. Vectors are indexed by node.
+pub(super) struct RegionAnalysis<'a> {
     /// The region.
     pub region: Region<'a>,
     /// Critical path from the issue of each node to the end of the region, in cycles.
     pub heights: Vec<u32>,
-    /// By item: whether some successor waits for its scoreboard.
+    /// For each item, whether some successor waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
-impl<'a> RegionFigures<'a> {
+impl<'a> RegionAnalysis<'a> {
     /// Computes critical paths and scoreboard use of a region.
-    pub(super) fn new(region: &Region<'a>) -> RegionFigures<'a> {
+    pub(super) fn new(region: &Region<'a>) -> RegionAnalysis<'a> {
         let graph = region.graph;
         let nodes = 0..graph.items() as u32;
-        RegionFigures {
+        RegionAnalysis {
             region: *region,
             heights: graph.heights(),
             sets_scoreboard: nodes.map(|node| graph.successors(node).iter().any(|edge| edge.scoreboard)).collect(),
@@ -77,7 +77,7 @@ impl<'a> RegionFigures<'a> {
     }
 }
 
-/// A ready item with the figures that criteria may use.
+/// A ready item, with the measurements that the criteria of a priority function compare.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     /// Node of the item in the dependency graph.
@@ -98,8 +98,8 @@ pub(super) struct Candidate {
     pub awaits_scoreboard: bool,
     /// Number of instructions in flight that hold a scoreboard.
     pub scoreboards_in_use: usize,
-    /// Whether it can issue in the cycle of the previous instruction.
-    pub pairs: bool,
+    /// Whether the item can issue in the same cycle as the previous instruction (dual issue).
+    pub can_dual_issue: bool,
     /// Number of the current step, from 1.
     pub step: u32,
 }
@@ -109,19 +109,19 @@ pub(super) trait Priority {
     /// The reason that a trace gives for each criterion of [`Priority::measure`], in the same order.
     const CRITERIA: &'static [Reason];
 
-    /// Returns the rank by which available items are put forward for comparison: the highest first.
-    fn rank(&self, facts: &RegionFigures<'_>, node: u32) -> i64 {
-        facts.heights[node as usize].into()
+    /// Returns the rank of an available item. Each step compares only the items with the highest ranks; see the module comment.
+    fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
+        analysis.heights[node as usize].into()
     }
 
     /// Returns the value of each criterion. The first criterion in which two candidates differ decides; the higher value wins.
-    fn measure(&self, facts: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA];
+    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA];
 
     /// Called when a candidate has issued, so that the priority can depend on earlier decisions.
-    fn issued(&mut self, _facts: &RegionFigures<'_>, _candidate: &Candidate) {}
+    fn on_issue(&mut self, _facts: &RegionAnalysis<'_>, _candidate: &Candidate) {}
 }
 
-/// An order of a region with its figures.
+/// An order of a region, with its length and its maximum number of live registers.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Proposal {
     /// Nodes in issue order.
@@ -135,8 +135,8 @@ pub(super) struct Proposal {
 }
 
 impl Proposal {
-    /// Returns the original order of a region.
-    pub(super) fn source(region: &Region<'_>, groups: Option<&Groups>, reason: Reason) -> Proposal {
+    /// Returns the original order of a region as a proposal.
+    pub(super) fn original(region: &Region<'_>, groups: Option<&Groups>, reason: Reason) -> Proposal {
         Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
     }
 
@@ -158,8 +158,8 @@ impl Proposal {
         excess(&self.peak, region)
     }
 
-    /// Returns the figures by which two orders are compared; lower is better. The first is the number of registers above the budget. The
-    /// others are cycles and registers, in this sequence; in mode `reduce-reg` registers come before cycles.
+    /// Returns the three numbers by which two orders are compared; lower is better. The first is the number of registers above the budget.
+    /// The others are cycles and registers, in this sequence; in mode `reduce-reg` registers come before cycles.
     pub(super) fn cost(&self, region: &Region<'_>) -> (i32, u32, u32) {
         let cycles = self.length.issued + self.length.done;
         let registers = self.peak[0].max(0) as u32;
@@ -176,8 +176,8 @@ impl Proposal {
         self.length.is_shorter_than(source.length)
     }
 
-    /// Returns whether the order has more live registers than are free of cost.
-    pub(super) fn is_crowded(&self, region: &Region<'_>) -> bool {
+    /// Returns whether the order has more live general registers than the scarcity threshold ([`Budget::scarce_above`]).
+    pub(super) fn exceeds_scarcity(&self, region: &Region<'_>) -> bool {
         self.peak[0] > region.settings.budget.scarce_above
     }
 
@@ -197,7 +197,7 @@ impl Proposal {
 }
 
 /// Returns the register groups of a region before register allocation. Moves the tracker into the region.
-pub(super) fn enter(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
+pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
     tracker.enter_region(region.code, region.graph.region.clone());
     (region.settings.stage == AllocationStage::Pre).then(|| Groups::new(region.code, region.graph, tracker))
 }
@@ -219,7 +219,7 @@ pub(super) fn peak(groups: Option<&Groups>, order: &[u32]) -> Counts {
 /// Returns the issue cycle of each item of an order, in its order.
 pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     let Region { code, graph, costs, .. } = *region;
-    let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.dependences().to_vec(), Clock::new(costs));
+    let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.predecessor_counts().to_vec(), Clock::new(costs));
     let issue = |&node: &u32| {
         let item = &code.items[graph.region.start + node as usize];
         let at = clock.issue(item.class, item.opcode.is_none(), earliest[node as usize]);
@@ -237,24 +237,24 @@ pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
     let is_allocated = settings.stage == AllocationStage::Post;
     let ports = if is_allocated { ports::ports_of_region(code, graph, costs) } else { Vec::new() };
     let found = measure_order(code, graph, costs, (&tails, &ports), order.iter().copied());
-    found.exit + found.length.done
+    found.exit_cycle + found.length.done
 }
 
 /// State of the list scheduler. Vectors are indexed by node.
 struct Engine<'a, 'g> {
-    /// Figures of the region.
-    facts: &'a RegionFigures<'a>,
+    /// Critical paths and scoreboard use of the region.
+    analysis: &'a RegionAnalysis<'a>,
     /// The live registers after the issued items; `None` after register allocation.
     live: Option<Live<'g>>,
     /// State of the pipeline.
     clock: Clock<'a>,
-    /// By node: the first cycle in which its operands are available.
+    /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    /// By node: number of predecessors that have not issued.
+    /// For each node, the number of predecessors that have not issued.
     unissued_predecessors: Vec<u32>,
-    /// By node: the step at which its latest predecessor issued, counted from 1; 0 if none has issued.
+    /// For each node, the step at which its latest predecessor issued, counted from 1; 0 if none has issued.
     last_predecessor_step: Vec<u32>,
-    /// By node: whether it waits for the scoreboard of an issued item.
+    /// For each node, whether it waits for the scoreboard of an issued item.
     awaits_scoreboard: Vec<bool>,
     /// Ready items whose operands are available: rank, descending, and node.
     available: BTreeSet<(Reverse<i64>, u32)>,
@@ -266,15 +266,15 @@ struct Engine<'a, 'g> {
     step: u32,
 }
 
-/// Schedules a region by a priority function, and returns the order with its figures.
-pub(super) fn run(facts: &RegionFigures<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
-    let graph = facts.region.graph;
+/// Schedules a region by a priority function. Returns the order with its length and its maximum number of live registers.
+pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
+    let graph = analysis.region.graph;
     let mut engine = Engine {
-        facts,
+        analysis,
         live: groups.map(|groups| Live::new(groups, Direction::Forward)),
-        clock: Clock::new(facts.region.costs),
+        clock: Clock::new(analysis.region.costs),
         earliest: graph.start_cycles(),
-        unissued_predecessors: graph.dependences().to_vec(),
+        unissued_predecessors: graph.predecessor_counts().to_vec(),
         last_predecessor_step: vec![0; graph.nodes()],
         awaits_scoreboard: vec![false; graph.nodes()],
         available: BTreeSet::new(),
@@ -283,13 +283,13 @@ pub(super) fn run(facts: &RegionFigures<'_>, groups: Option<&Groups>, priority: 
         step: 1,
     };
     let mut proposal = Proposal { order: Vec::with_capacity(graph.items()), ..Proposal::default() };
-    (0..graph.items() as u32).filter(|&node| graph.dependences()[node as usize] == 0).for_each(|node| engine.insert(node, priority));
+    (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).for_each(|node| engine.insert(node, priority));
     while proposal.order.len() < graph.items() {
         let (best, runner_up) = engine.pick(priority);
         let at = engine.place(&best, priority);
         proposal.length.add(at, graph.tail(best.node));
         proposal.order.push(best.node);
-        if facts.region.settings.trace {
+        if analysis.region.settings.trace {
             let position = |node: u32| graph.region.start + node as usize;
             let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
             let runner_up = runner_up.map(|(node, _)| position(node));
@@ -308,15 +308,15 @@ impl Engine<'_, '_> {
         if earliest > self.clock.cycle {
             self.waiting.insert((earliest, node));
         } else {
-            self.available.insert((Reverse(priority.rank(self.facts, node)), node));
+            self.available.insert((Reverse(priority.rank(self.analysis, node)), node));
         }
     }
 
-    /// Moves the items whose operands have arrived to the available ones.
+    /// Moves the items whose operands have arrived from `waiting` to `available`.
     fn advance(&mut self, priority: &impl Priority) {
         while let Some(&(earliest, node)) = self.waiting.first().filter(|entry| entry.0 <= self.clock.cycle) {
             self.waiting.remove(&(earliest, node));
-            self.available.insert((Reverse(priority.rank(self.facts, node)), node));
+            self.available.insert((Reverse(priority.rank(self.analysis, node)), node));
         }
     }
 
@@ -329,7 +329,7 @@ impl Engine<'_, '_> {
         let mut window: Vec<u32> = by_rank.chain(by_position).chain(by_time).collect();
         window.sort_unstable();
         window.dedup();
-        let settings = self.facts.region.settings;
+        let settings = self.analysis.region.settings;
         let live = self.live.as_ref().map_or([0; 4], Live::now);
         let saves = self.live.is_some() && (settings.mode == ScheduleMode::ReduceReg || live[0] > settings.budget.scarce_above);
         let mut best: Option<(Candidate, CriterionValues)> = None;
@@ -342,7 +342,7 @@ impl Engine<'_, '_> {
             let freed = if saves { -candidate.change[0] } else { 0 };
             let values = CriterionValues {
                 register_values: [(-excess).into(), freed.into()],
-                strategy_values: priority.measure(self.facts, &candidate),
+                strategy_values: priority.measure(self.analysis, &candidate),
             };
             if best.as_ref().is_none_or(|(_, best)| values.cmp(best).is_gt()) {
                 second = best.replace((candidate, values));
@@ -355,16 +355,16 @@ impl Engine<'_, '_> {
         (best, runner_up)
     }
 
-    /// Computes the figures of a ready item.
+    /// Computes the measurements of a ready item.
     fn candidate(&self, node: u32) -> Candidate {
-        let (facts, index) = (self.facts, node as usize);
-        let graph = facts.region.graph;
-        let unit = facts.unit(node);
-        let free = self.clock.free.get(unit).copied().unwrap_or(0);
+        let (analysis, index) = (self.analysis, node as usize);
+        let graph = analysis.region.graph;
+        let unit = analysis.unit(node);
+        let free = self.clock.unit_free_cycles.get(unit).copied().unwrap_or(0);
         Candidate {
             node,
             stall: self.earliest[index].max(free).saturating_sub(self.clock.cycle),
-            height: facts.heights[index],
+            height: analysis.heights[index],
             newly_ready: graph
                 .successors(node)
                 .iter()
@@ -373,25 +373,26 @@ impl Engine<'_, '_> {
                 .count() as u32,
             change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
             last_predecessor_step: self.last_predecessor_step[index],
-            sets_scoreboard: facts.sets_scoreboard[index],
+            sets_scoreboard: analysis.sets_scoreboard[index],
             awaits_scoreboard: self.awaits_scoreboard[index],
             scoreboards_in_use: self.clock.scoreboards_in_use(),
-            pairs: facts.item(node).opcode.is_some() && self.clock.pair_cycle(facts.item(node).class, self.earliest[index]).is_some(),
+            can_dual_issue: analysis.item(node).opcode.is_some()
+                && self.clock.dual_issue_cycle(analysis.item(node).class, self.earliest[index]).is_some(),
             step: self.step,
         }
     }
 
     /// Issues a candidate and returns its issue cycle.
     fn place(&mut self, best: &Candidate, priority: &mut impl Priority) -> u32 {
-        let (facts, graph, node) = (self.facts, self.facts.region.graph, best.node);
+        let (analysis, graph, node) = (self.analysis, self.analysis.region.graph, best.node);
         let earliest = self.earliest[node as usize];
         self.by_position.remove(&node);
         if !self.waiting.remove(&(earliest, node)) {
-            self.available.remove(&(Reverse(priority.rank(facts, node)), node));
+            self.available.remove(&(Reverse(priority.rank(analysis, node)), node));
         }
-        let item = facts.item(node);
+        let item = analysis.item(node);
         let at = self.clock.issue(item.class, item.opcode.is_none(), earliest);
-        priority.issued(facts, best);
+        priority.on_issue(analysis, best);
         if let Some(live) = &mut self.live {
             live.step(node, &mut |_| {});
         }
@@ -443,7 +444,7 @@ impl CriterionValues {
     }
 }
 
-/// Lists the reasons of a strategy: the given ones, and those that every strategy of this list scheduler may give.
+/// Expands to the reasons that a strategy may give: the listed ones, and those that every strategy of this list scheduler may give.
 macro_rules! engine_reasons {
     ($($own:ident),* $(,)?) => {
         &[Reason::OnlyOne, Reason::PressureOverflow, Reason::Registers, Reason::Position, $(Reason::$own),*]
@@ -453,9 +454,9 @@ pub(super) use engine_reasons;
 
 /// Schedules a region by a priority function. Moves the tracker to the end of the region.
 pub(super) fn schedule_by(region: &Region<'_>, tracker: &mut PressureTracker, priority: &mut impl Priority) -> Schedule {
-    let groups = enter(region, tracker);
-    let facts = RegionFigures::new(region);
-    run(&facts, groups.as_ref(), priority).into_schedule(region, tracker, Search::None)
+    let groups = enter_region(region, tracker);
+    let analysis = RegionAnalysis::new(region);
+    run(&analysis, groups.as_ref(), priority).into_schedule(region, tracker, Search::None)
 }
 
 #[cfg(test)]
@@ -475,7 +476,7 @@ pub(super) mod testing {
     use oriole_isa::{RegFile, Target, parse};
 
     /// A test program for strategies: one region on sm_90a.
-    pub(in super::super) struct Bench {
+    pub(in super::super) struct TestRegion {
         /// The items of the region.
         pub code: Code,
         /// The dependency graph of the region.
@@ -488,9 +489,9 @@ pub(super) mod testing {
         pub carried: Vec<CarriedEdge>,
     }
 
-    impl Bench {
+    impl TestRegion {
         /// Parses the instructions of the region; no mode, budget or knob is changed from its default.
-        pub(in super::super) fn new(lines: &[&str]) -> Bench {
+        pub(in super::super) fn new(lines: &[&str]) -> TestRegion {
             let target = Target::parse("sm_90a").unwrap();
             let code = from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>());
             let graph = Builder::new(Model::of(target), code.registers()).build(&code, 0..code.items.len());
@@ -501,7 +502,7 @@ pub(super) mod testing {
                 knobs: Knobs::default(),
                 trace: true,
             };
-            Bench { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }
+            TestRegion { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }
         }
 
         /// Returns the region as strategies see it.
@@ -533,7 +534,7 @@ pub(super) mod testing {
         }
 
         /// Returns the length of the original order, in cycles.
-        pub(in super::super) fn before(&self) -> Length {
+        pub(in super::super) fn original_length(&self) -> Length {
             estimate(&self.code, &self.graph, &self.costs, 0..self.code.items.len())
         }
     }

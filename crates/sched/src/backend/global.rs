@@ -1,14 +1,14 @@
 //! Strategy `global`: moves instructions between blocks where that is safe, and then orders regions as backend B.
 //!
 //! **Upward.** An instruction moves from a block to the end of its immediate dominator *D*. Blocks are visited from the leaves of the
-//! dominator tree to its root, so an instruction may move over several blocks; of the blocks below *D*, those that are executed more often
-//! come first (the hot trace).
+//! dominator tree to its root, so an instruction may move up several times. Of the blocks that *D* immediately dominates, those that are
+//! executed most often are visited first.
 //!
-//! - Arithmetic, reads of constant banks and of special registers that do not change cannot fault. They move while *D* has idle issue slots
-//!   and their operands do not arrive late there.
-//! - A load moves only if no thread executes it that would not have executed it anyway, and if no store, barrier, fence, call or exit is in
-//!   between: either *D* ends with a branch to the block, whose condition becomes the guard of the load, or all threads of *D* get to the
-//!   block. The arithmetic of its address moves with it. No load leaves a loop (pass `hoist` does that).
+//! - Arithmetic, reads of constant banks and reads of invariant special registers cannot fault. Such instructions move as long as *D* has
+//!   idle issue slots and their operands do not arrive late there.
+//! - A load moves only if exactly the same threads execute it as before, and if no store, barrier, fence, call or exit is in between.
+//!   Either *D* ends with a branch to the block, whose condition becomes the guard of the load, or all threads that execute *D* also
+//!   execute the block. The instructions that compute its address move with it. No load moves out of a loop (pass `hoist` does that).
 //!
 //! **Downward.** Arithmetic of *D* whose results are read below only one of its successors moves there if *D* has no idle issue slot.
 //!
@@ -21,11 +21,12 @@
 //!       ...                                bb1:  ...
 //! ```
 //!
-//! Instructions move up only from blocks that are executed as often as *D*: from others they would take issue slots of other warps. A block
-//! that a branch around the rest of the kernel skips counts as executed. Nothing moves into a loop, and no instruction that writes uniform registers or predicates moves: diverged threads share the former, and
-//! there are only seven of the latter. Results that move occupy registers for longer, so `global-registers` limits them for each block *D*;
-//! the caller drops all changes of a function that cost occupancy. Time: linear in instructions, times the depth of the dominator tree in
-//! the worst case.
+//! Instructions move up only from blocks that are executed as often as *D*; otherwise they would be executed more often than before and
+//! take issue slots of other warps. A block counts as executed as often as *D* if only a branch to the end of the kernel skips it. Nothing
+//! moves into a loop, and no instruction that writes uniform registers or predicates moves: diverged threads share the former, and there
+//! are only seven of the latter. Results that move occupy registers for longer, so `global-registers` limits them for each block *D*; the
+//! caller drops all changes of a function if they would lower the occupancy. Time: linear in instructions, times the depth of the dominator
+//! tree in the worst case.
 //!
 //! The description of ptxas names a global strategy that "moves instructions across basic blocks" and says no more about it.
 
@@ -36,100 +37,74 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashSet;
 
 use super::rearrange::{
-    BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_speculatable, plain_load, reads_thread_registers,
-    result_registers,
+    BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_speculatable, plain_load,
+    reads_thread_registers, result_registers,
 };
-use super::reason::Reason;
+use super::rearranging::RearrangingStrategy;
 use super::software_pipelining::branch_guard;
-use super::strategy::{RegionScheduler, Strategy};
-use super::weighted::WeightedScheduling;
 use crate::score::LOOP_MODEL;
 
 /// Maximum number of blocks between a block and its dominator that are searched for stores.
-const MOST_BETWEEN: usize = 8;
+const MAX_BLOCKS_BETWEEN: usize = 8;
 
-/// Maximum number of instructions of a function whose blocks are changed: each move looks at the instructions of two blocks.
+/// Maximum number of instructions of a function that this strategy changes. Each move takes time linear in the size of two blocks.
 const LARGEST_FUNCTION: usize = 20_000;
 
 /// The strategy `global`.
-pub(super) struct Global;
+pub(super) const GLOBAL: RearrangingStrategy =
+    RearrangingStrategy { name: "global", description: "moves instructions between blocks, then as b", rearrange };
 
-impl Strategy for Global {
-    fn name(&self) -> &'static str {
-        "global"
+/// Changes a function as the module comment describes. Returns every change with its reason.
+fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
+    if function.inst_count() > LARGEST_FUNCTION {
+        return Vec::new();
     }
-
-    fn description(&self) -> &'static str {
-        "moves instructions between blocks, then as b"
-    }
-
-    fn reasons(&self) -> &'static [Reason] {
-        WeightedScheduling.reasons()
-    }
-
-    fn scheduler(&self) -> RegionScheduler {
-        WeightedScheduling.scheduler()
-    }
-
-    fn reports_register_demand(&self) -> bool {
-        false
-    }
-
-    fn rearranges(&self) -> bool {
-        true
-    }
-
-    fn rearrange(&self, function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> {
-        if function.inst_count() > LARGEST_FUNCTION {
-            return Vec::new();
-        }
-        let mut changes = sink(function, surroundings);
-        changes.extend(hoist(function, surroundings));
-        changes
-    }
+    let mut changes = sink(function, context);
+    changes.extend(hoist(function, context));
+    changes
 }
 
-/// Where each value is defined; kept up to date while instructions move.
-struct Places {
+/// The block and the instruction that define each value; kept up to date while instructions move.
+struct Definitions {
     blocks: IndexVec<Value, Option<Block>>,
     insts: IndexVec<Value, Option<Inst>>,
 }
 
-impl Places {
-    fn new(function: &Function) -> Places {
-        let mut places =
-            Places { blocks: IndexVec::filled(function.values.len(), None), insts: IndexVec::filled(function.values.len(), None) };
+impl Definitions {
+    fn new(function: &Function) -> Definitions {
+        let mut definitions =
+            Definitions { blocks: IndexVec::filled(function.values.len(), None), insts: IndexVec::filled(function.values.len(), None) };
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 for value in function.defined(inst) {
-                    (places.blocks[value], places.insts[value]) = (Some(block), Some(inst));
+                    (definitions.blocks[value], definitions.insts[value]) = (Some(block), Some(inst));
                 }
             }
         }
-        places
+        definitions
     }
 }
 
-/// How threads get from a dominator to the block below it.
+/// Which of the threads that execute a block *D* also execute a block that *D* immediately dominates.
 #[derive(Clone, Copy)]
-enum Way {
-    /// Some threads do not get there.
-    Some,
-    /// All threads get there.
+enum ReachingThreads {
+    /// Not known, or memory may be written between the two blocks.
+    Unknown,
+    /// All of them.
     All,
-    /// The threads for which the guard holds.
-    Under(Guard),
+    /// Those for which this guard is true.
+    Guarded(Guard),
 }
 
 /// Moves instructions to the immediate dominators of their blocks.
-fn hoist(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> {
+fn hoist(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);
     let post_dominators = PostDominators::compute(function, &flow);
     let loops = Loops::compute(function, &flow);
     let frequencies = BlockFrequencies::compute(function, &flow, &loops, LOOP_MODEL, Divergence::Never);
-    let times = BlockTimes::new(function, surroundings);
-    let mut places = Places::new(function);
+    let times = BlockTimes::new(function, context);
+    let mut definitions = Definitions::new(function);
     let mut changes = Vec::new();
     for &above in dominators.preorder().iter().rev() {
         let mut below: Vec<Block> = dominators.children(above).to_vec();
@@ -137,40 +112,52 @@ fn hoist(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change>
             continue;
         }
         below.sort_by(|a, b| frequencies.total[*b].total_cmp(&frequencies.total[*a]));
-        let mut slots = times.idle_slots(function, above);
-        let mut registers = surroundings.knobs.global_registers;
+        let mut idle_slots = times.idle_slots(function, above);
+        let mut registers = context.knobs.global_registers;
         let is_likely = |block: Block| {
             let others = flow.successors(above).iter().filter(|&&other| other != block && !dominators.dominates(block, other));
             // A branch around the rest of the kernel, such as one on the number of elements, is rarely taken.
-            let mut others = others.filter(|&&other| !is_short_end(function, other));
+            let mut others = others.filter(|&&other| !only_exits(function, other));
             frequencies.total[block] >= frequencies.total[above] || flow.successors(above).contains(&block) && others.next().is_none()
         };
         let is_candidate = |block: &Block| loops.depth(above) <= loops.depth(*block) && is_likely(*block);
         for block in below.into_iter().filter(is_candidate).collect::<Vec<Block>>() {
-            // A load that leaves a loop would be executed once, although the loop may write its word.
+            // A load that is moved out of a loop would be executed once, although the loop may change the loaded word.
             let is_same_loop = loops.innermost(above) == loops.innermost(block);
-            let way = if is_same_loop { way_to(function, &flow, &post_dominators, above, block) } else { Way::Some };
-            let found = choose(function, &dominators, &places, (above, block), way, surroundings, (&mut slots, &mut registers));
-            move_up(function, &mut places, (above, block), way, &found, &mut changes);
+            let reaching =
+                if is_same_loop { reaching_threads(function, &flow, &post_dominators, above, block) } else { ReachingThreads::Unknown };
+            let found =
+                choose_hoisted(function, &dominators, &definitions, (above, block), reaching, context, (&mut idle_slots, &mut registers));
+            move_up(function, &mut definitions, (above, block), reaching, &found, &mut changes);
         }
     }
     changes
 }
 
-/// Returns whether a block only ends the thread.
-fn is_short_end(function: &Function, block: Block) -> bool {
+/// Returns whether a block consists of an `EXIT` only.
+fn only_exits(function: &Function, block: Block) -> bool {
     matches!(function.blocks[block].insts[..], [end] if function.insts[end].is_machine(Opcode::EXIT))
 }
 
-/// Returns how threads get from a block to a block that it immediately dominates, for loads: [`Way::Some`] also if memory may be written
-/// on the way.
-fn way_to(function: &Function, flow: &ControlFlow, post_dominators: &PostDominators, above: Block, below: Block) -> Way {
+/// Returns how threads get from a block to a block that it immediately dominates, for loads: [`ReachingThreads::Unknown`] also if memory
+/// may be written on the way.
+fn reaching_threads(
+    function: &Function,
+    flow: &ControlFlow,
+    post_dominators: &PostDominators,
+    above: Block,
+    below: Block,
+) -> ReachingThreads {
     if flow.predecessors(below) == [above] {
         let is_jump = matches!(function.terminators(above), [end] if function.insts[*end].is_machine(Opcode::BRA));
-        return if is_jump { Way::All } else { branch_guard(function, above, below).map_or(Way::Some, Way::Under) };
+        return if is_jump {
+            ReachingThreads::All
+        } else {
+            branch_guard(function, above, below).map_or(ReachingThreads::Unknown, ReachingThreads::Guarded)
+        };
     }
     if !post_dominators.dominates(below, above) || above == below {
-        return Way::Some;
+        return ReachingThreads::Unknown;
     }
     let mut between: Vec<Block> = Vec::new();
     let mut work: Vec<Block> = flow.successors(above).to_vec();
@@ -178,20 +165,23 @@ fn way_to(function: &Function, flow: &ControlFlow, post_dominators: &PostDominat
         if block == below || between.contains(&block) {
             continue;
         }
-        // A back edge would be a loop between the two, which may not end.
+        // A back edge means a loop between the two blocks, which may not terminate.
         let is_backward = flow.successors(block).iter().any(|&to| flow.position(to) <= flow.position(block));
-        let is_quiet =
-            function.blocks[block].insts.iter().all(|&inst| may_be_crossed_by_load(function, inst) || is_plain_flow(function, inst));
-        if between.len() == MOST_BETWEEN || is_backward || !is_quiet || block == above {
-            return Way::Some;
+        let may_cross_all = function.blocks[block]
+            .insts
+            .iter()
+            .all(|&inst| may_be_crossed_by_load(function, inst) || is_branch_or_reconvergence(function, inst));
+        if between.len() == MAX_BLOCKS_BETWEEN || is_backward || !may_cross_all || block == above {
+            return ReachingThreads::Unknown;
         }
         between.push(block);
         work.extend(flow.successors(block));
     }
-    Way::All
+    ReachingThreads::All
 }
 
-/// Returns whether a load may move up across an instruction: it writes no memory, and lets no thread wait, leave or call.
+/// Returns whether a load may move up across an instruction: the instruction writes no memory, and no thread waits, exits or calls a
+/// function there.
 fn may_be_crossed_by_load(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_weak = data.memory.is_none_or(|id| {
@@ -201,40 +191,41 @@ fn may_be_crossed_by_load(function: &Function, inst: Inst) -> bool {
     is_weak && matches!(data.op.effect(), Effect::None | Effect::Reads | Effect::Lanes) && !data.is(Pseudo::Entry)
 }
 
-/// Returns whether an instruction is a direct branch, or makes diverged threads meet.
-fn is_plain_flow(function: &Function, inst: Inst) -> bool {
+/// Returns whether an instruction is a direct branch, or sets up or reaches a reconvergence point (`BSSY`, `BSYNC`).
+fn is_branch_or_reconvergence(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BSSY | Opcode::BSYNC))
 }
 
-/// Chooses the instructions of a block to move up, in their order, each with its reason.
-fn choose(
+/// Chooses the instructions of `block` to move to its dominator `above`, each with its reason. `idle_slots` and `registers` are the idle
+/// issue slots of `above` and the registers that moved results may still occupy; both are reduced.
+fn choose_hoisted(
     function: &Function,
     dominators: &Dominators,
-    places: &Places,
+    definitions: &Definitions,
     (above, block): (Block, Block),
-    way: Way,
-    surroundings: Surroundings<'_>,
-    (slots, registers): (&mut u32, &mut usize),
+    reaching: ReachingThreads,
+    context: RearrangeContext<'_>,
+    (idle_slots, registers): (&mut u32, &mut usize),
 ) -> Vec<(Inst, ChangeReason)> {
     let mut chosen: Vec<(Inst, ChangeReason)> = Vec::new();
     let mut chosen_insts: FxHashSet<Inst> = FxHashSet::default();
-    // The arithmetic whose operands are available above, in order.
+    // The speculatable instructions whose operands are available at the end of `above`, in program order.
     let mut candidates: Vec<Inst> = Vec::new();
     let mut is_candidate: FxHashSet<Inst> = FxHashSet::default();
     let is_above =
-        |value: Value| places.blocks[value].is_some_and(|home| home == above || home != block && dominators.dominates(home, above));
-    let mut may_load = !matches!(way, Way::Some);
-    let mut loads = surroundings.knobs.global_loads;
+        |value: Value| definitions.blocks[value].is_some_and(|home| home == above || home != block && dominators.dominates(home, above));
+    let mut may_load = !matches!(reaching, ReachingThreads::Unknown);
+    let mut loads = context.knobs.global_loads;
     let terminators = function.terminators(block).len();
     let body = &function.blocks[block].insts[..function.blocks[block].insts.len() - terminators];
     for &inst in body {
-        // Values that would be live across a call are saved and restored.
-        if function.insts[inst].op.effect() == Effect::Control && !is_plain_flow(function, inst) {
+        // Instructions after a call are not moved: their results would be live across the call, and would have to be saved and restored.
+        if function.insts[inst].op.effect() == Effect::Control && !is_branch_or_reconvergence(function, inst) {
             break;
         }
         let is_available = function
             .used(inst)
-            .all(|part| is_above(part.value) || places.insts[part.value].is_some_and(|inst| is_candidate.contains(&inst)));
+            .all(|part| is_above(part.value) || definitions.insts[part.value].is_some_and(|inst| is_candidate.contains(&inst)));
         if is_available && is_speculatable(function, inst) {
             candidates.push(inst);
             is_candidate.insert(inst);
@@ -243,7 +234,7 @@ fn choose(
             let mut work = vec![inst];
             while let Some(next) = work.pop() {
                 for part in function.used(next) {
-                    let source = places.insts[part.value].filter(|source| is_candidate.contains(source));
+                    let source = definitions.insts[part.value].filter(|source| is_candidate.contains(source));
                     if let Some(source) = source.filter(|source| !chosen_insts.contains(source) && !slice.contains(source)) {
                         slice.push(source);
                         work.push(source);
@@ -257,18 +248,19 @@ fn choose(
                 for address in slice {
                     chosen.push((address, ChangeReason::AddressOfLoad));
                     chosen_insts.insert(address);
-                    *slots = slots.saturating_sub(1);
+                    *idle_slots = idle_slots.saturating_sub(1);
                 }
                 chosen.push((inst, ChangeReason::StartsLoad));
                 chosen_insts.insert(inst);
             }
         }
-        may_load &= may_be_crossed_by_load(function, inst) || is_plain_flow(function, inst);
+        may_load &= may_be_crossed_by_load(function, inst) || is_branch_or_reconvergence(function, inst);
     }
-    // An operand with a variable latency that the block above computes itself arrives late: its reader would stall the branch.
+    // An operand of variable latency that is computed in `above` itself arrives late: an instruction that reads it there would delay the
+    // branch.
     let is_late = |value: Value| {
-        let inst = places.insts[value].filter(|_| places.blocks[value] == Some(above));
-        inst.and_then(|inst| class_of(function, inst)).is_some_and(|class| surroundings.model.time(class).is_some())
+        let inst = definitions.insts[value].filter(|_| definitions.blocks[value] == Some(above));
+        inst.and_then(|inst| class_of(function, inst)).is_some_and(|class| context.model.time(class).is_some())
     };
     for inst in candidates {
         if chosen_insts.contains(&inst) {
@@ -276,12 +268,13 @@ fn choose(
         }
         let needed = result_registers(function, inst);
         let is_early = function.used(inst).all(|part| {
-            is_above(part.value) && !is_late(part.value) || places.insts[part.value].is_some_and(|source| chosen_insts.contains(&source))
+            is_above(part.value) && !is_late(part.value)
+                || definitions.insts[part.value].is_some_and(|source| chosen_insts.contains(&source))
         });
-        // A copy or a pack takes no slot, and is useful above only if something else moves.
+        // A copy or a pack takes no issue slot; it moves only together with an instruction that needs it.
         let is_machine = function.insts[inst].op.machine().is_some();
-        if is_early && is_machine && *slots > 0 && needed <= *registers {
-            *slots -= 1;
+        if is_early && is_machine && *idle_slots > 0 && needed <= *registers {
+            *idle_slots -= 1;
             *registers -= needed;
             chosen.push((inst, ChangeReason::FillsStall));
             chosen_insts.insert(inst);
@@ -290,14 +283,14 @@ fn choose(
     chosen
 }
 
-/// Moves the chosen instructions of a block to the end of the block above.
+/// Moves the chosen instructions of `block` to the end of its dominator `above`, and records the changes.
 fn move_up(
     function: &mut Function,
-    places: &mut Places,
+    definitions: &mut Definitions,
     (above, block): (Block, Block),
-    way: Way,
+    reaching: ReachingThreads,
     chosen: &[(Inst, ChangeReason)],
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<CodeChange>,
 ) {
     if chosen.is_empty() {
         return;
@@ -307,28 +300,28 @@ fn move_up(
     function.blocks[block].insts = kept;
     for &inst in &moved {
         let reason = reasons[&inst];
-        if let (ChangeReason::StartsLoad, Way::Under(guard)) = (reason, way) {
+        if let (ChangeReason::StartsLoad, ReachingThreads::Guarded(guard)) = (reason, reaching) {
             function.insts[inst].guard = Some(guard);
         }
         for value in function.defined(inst) {
-            places.blocks[value] = Some(above);
+            definitions.blocks[value] = Some(above);
         }
-        changes.push(Change { inst, from: block, to: above, reason });
+        changes.push(CodeChange { inst, from: block, to: above, reason });
     }
     insert_before_end(function, above, moved);
 }
 
-/// Moves instructions whose results are read below only one successor to that successor.
-fn sink(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> {
+/// Moves instructions of blocks without idle issue slots down: to the only successor from which their results are read.
+fn sink(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);
     let loops = Loops::compute(function, &flow);
     let uses = DefUse::compute(function);
     let liveness = Liveness::compute(function, &flow);
-    let times = BlockTimes::new(function, surroundings);
-    let mut places: IndexVec<Inst, Option<Block>> = IndexVec::filled(function.insts.len(), None);
+    let times = BlockTimes::new(function, context);
+    let mut definitions: IndexVec<Inst, Option<Block>> = IndexVec::filled(function.insts.len(), None);
     for &block in &function.layout {
-        function.blocks[block].insts.iter().for_each(|&inst| places[inst] = Some(block));
+        function.blocks[block].insts.iter().for_each(|&inst| definitions[inst] = Some(block));
     }
     let mut changes = Vec::new();
     for &block in dominators.preorder() {
@@ -354,14 +347,15 @@ fn sink(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> 
                         _ => None,
                     }
                 }
-                _ => places[found.inst],
+                _ => definitions[found.inst],
             });
             let Some(Some(first)) = readers.next() else { continue };
             let Some(&to) = below.iter().find(|&&to| dominators.dominates(to, first)) else { continue };
             if !readers.all(|reader| reader.is_some_and(|reader| dominators.dominates(to, reader))) {
                 continue;
             }
-            // Sources that would otherwise not be live below the block must not need more registers than the result does above it.
+            // Moving down frees the registers of the results in the block, but extends the live ranges of sources that are not live-out;
+            // these must not need more registers.
             let mut sources: Vec<Value> = function.used(inst).map(|part| part.value).collect();
             sources.sort_unstable();
             sources.dedup();
@@ -372,15 +366,15 @@ fn sink(function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> 
                 .sum();
             if longer <= result_registers(function, inst) {
                 moved.push((inst, to));
-                places[inst] = Some(to);
+                definitions[inst] = Some(to);
             }
         }
         for &(inst, to) in &moved {
             function.blocks[block].insts.retain(|&other| other != inst);
             let at = function.phis(to).len();
-            // The instructions were visited from the last to the first, so the first one ends up first.
+            // `moved` lists the instructions from the last to the first, so inserting each one at the front restores their order.
             function.blocks[to].insts.insert(at, inst);
-            changes.push(Change { inst, from: block, to, reason: ChangeReason::OnlyReadBelow });
+            changes.push(CodeChange { inst, from: block, to, reason: ChangeReason::OnlyReadBelow });
         }
     }
     changes
@@ -401,13 +395,14 @@ mod tests {
         let target = Target::parse("sm_90a").unwrap();
         let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
         let mut function = parse(text).unwrap().remove(0);
-        let surroundings = Surroundings { model: oriole_hardware::Model::of(target), costs: &costs, knobs: &Knobs::default() };
-        let changes = Global.rearrange(&mut function, surroundings);
+        let context = RearrangeContext { model: oriole_hardware::Model::of(target), costs: &costs, knobs: &Knobs::default() };
+        let changes = rearrange(&mut function, context);
         oriole_ir::verify(&function).expect("the result is well formed");
         (print(&function), changes.into_iter().map(|change| change.reason).collect())
     }
 
-    /// A store between the branch and the load keeps the load; the arithmetic of its address still fills the stall of the thread number.
+    /// A store between the branch and the load keeps the load in its block. The arithmetic of its address still moves, and fills the stall
+    /// after the `S2R`.
     #[test]
     fn a_load_does_not_cross_a_store() {
         let text = "func kernel @f ssa {\nbb0:\n    %0:R, %1:R2, %6:R = ENTRY\n    %2:R = S2R SR_TID.X\n    %3:P, PT = ISETP.LT.AND %2, %0, PT\n    @%3 BRA bb1\n    BRA bb2\nbb1:\n    STG.E desc[URZ][%1.64], %2 !global.4\n    %4:R2 = IMAD.WIDE %6, 0x4, %1\n    %5:R = LDG.E desc[URZ][%4.64] !global.4\n    STG.E desc[URZ][%1.64+0x4], %5 !global.4\n    BRA bb2\nbb2:\n    EXIT\n}";

@@ -1,8 +1,8 @@
 //! Strategy `latency`: hides memory latency by starting loads, and what their addresses need, as early as possible.
 //!
 //! The *memory path* of an item is the largest sum of long latencies (20 cycles or more) on a path from its issue to the end of the region.
-//! A candidate that can issue without a stall wins; of those the one with the longer memory path; of equal ones the one that depends on
-//! the older results, so that independent chains alternate. The rest is decided by the critical path. O(n log n) for *n* items.
+//! Criteria, in this order: a candidate that can issue without a stall wins; then the longer memory path; then the candidate that depends
+//! on older results, so that independent chains alternate; then the longer critical path. O(n log n) for *n* items.
 //!
 //! Example: `L1` loads through a pointer that `A` computes; the chain `X0..X9` of sums takes 40 cycles.
 //!
@@ -16,7 +16,7 @@
 //! | interleaving | "aggressive", no rule given | readers of older results first | the reader of the newest result would stall |
 //! | memory classes | hot and cold spaces | the latency of each edge in the model | one rule for loads, textures and special functions |
 
-use super::engine::{CRITERIA, Candidate, LONG_LATENCY, Priority, RegionFigures, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, LONG_LATENCY, Priority, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -49,12 +49,12 @@ impl Priority for ByMemoryPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
     /// Returns the rank by which available items are put forward for comparison.
-    fn rank(&self, facts: &RegionFigures<'_>, node: u32) -> i64 {
-        (i64::from(self.paths[node as usize]) << 32) + i64::from(facts.heights[node as usize])
+    fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
+        (i64::from(self.paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
     }
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let path = self.paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
@@ -92,15 +92,15 @@ impl Strategy for Latency {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
-    let facts = RegionFigures::new(region);
-    run(&facts, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, Search::None)
+    let groups = enter_region(region, tracker);
+    let analysis = RegionAnalysis::new(region);
+    run(&analysis, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, Search::None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::critical_path::CriticalPath;
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::*;
 
     /// Returns test code: a long chain of sums, and a load whose address takes one instruction.
@@ -116,7 +116,7 @@ mod tests {
     fn the_address_of_a_load_goes_before_a_longer_chain() {
         let lines = chain_and_load();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let bench = Bench::new(&lines);
+        let bench = TestRegion::new(&lines);
         let (schedule, _) = bench.run(&Latency, &[2, 10], &[10, 21]);
         assert_eq!(schedule.order[0], 120, "the address");
         assert_eq!(schedule.picks[0].reason, Reason::MemoryPath);
@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn instructions_of_independent_chains_alternate() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R20, R0, R1", "FADD R21, R20, R1"];
-        let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 
     #[test]
     fn a_dependence_chain_keeps_its_order() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R1", "STS [R0], R11"];
-        let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[]);
+        let (schedule, _) = TestRegion::new(&lines).run(&Latency, &[0, 1], &[]);
         assert_eq!(schedule.order, [0, 1, 2]);
     }
 }

@@ -5,10 +5,11 @@
 //! dependences. The strategy works on loops whose body is one region:
 //!
 //! 1. Schedule the body by backend B.
-//! 2. Issue four iterations of the order on the shared clock. The difference of the last three ends is the cost of the order.
+//! 2. Issue four iterations of the order on the shared clock. The cost of the order is the number of cycles of the last three iterations.
 //! 3. From the steady state, take the cycle in which each carried operand arrives (the *start* of its reader), and the cycle by which each
 //!    carried result is needed (the *tail* of its writer). Schedule again with these figures, by backend B and by the critical path.
-//! 4. Repeat until an order occurs twice, at most `loop-rounds` times. The cheapest order wins, the original one included.
+//! 4. Repeat until an order occurs twice, at most `loop-rounds` times. Of all orders, including the original one, the one with the lowest
+//!    cost is used.
 //!
 //! Each round is O(n log n) for *n* items. Regions that are not the body of a loop are scheduled by backend B.
 //!
@@ -27,7 +28,7 @@
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionFigures, enter, run};
+use super::engine::{Proposal, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::ScheduleMode;
@@ -38,7 +39,7 @@ use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
 /// Number of iterations that are issued to reach the steady state; the first is not counted.
-const ITERATIONS: u32 = 4;
+const SIMULATED_ITERATIONS: u32 = 4;
 
 /// The strategy `loop-aware`.
 pub(super) struct LoopAware;
@@ -86,18 +87,18 @@ impl Strategy for LoopAware {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
+    let groups = enter_region(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the best order of a region, and whether an order that was tried has more live registers than are free of cost.
+/// Returns the best order of a region, and whether some order that was tried exceeds the scarcity threshold of registers.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
-    let source = Proposal::source(region, groups, Reason::SourceOrder);
+    let source = Proposal::original(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
-    let mut is_crowded = first.is_crowded(region);
+    let mut exceeds_scarcity = first.exceeds_scarcity(region);
     if region.carried.is_empty() {
-        return (if first.improves_on(&source, region) { first } else { source }, is_crowded);
+        return (if first.improves_on(&source, region) { first } else { source }, exceeds_scarcity);
     }
     let rate = |proposal: &Proposal| {
         let cycles = steady_state(region, &proposal.order).cycles;
@@ -116,21 +117,21 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
             break;
         }
         tried.push(current.order.clone());
-        is_crowded |= current.is_crowded(region);
+        exceeds_scarcity |= current.exceeds_scarcity(region);
         let current_rate = rate(&current);
         if current_rate < best_rate {
             (best, best_rate) = (current.clone(), current_rate);
         }
-        let graph = in_steady_state(region, &steady_state(region, &current.order));
+        let graph = steady_state_graph(region, &steady_state(region, &current.order));
         let inner = Region { graph: &graph, ..*region };
-        let by_path = run(&RegionFigures::new(&inner), groups, &mut ByCriticalPath);
+        let by_path = run(&RegionAnalysis::new(&inner), groups, &mut ByCriticalPath);
         let by_weights = weighted::best_order(&inner, groups);
         current = if rate(&by_path) < rate(&by_weights) { by_path } else { by_weights };
     }
     // The candidates were scheduled on graphs with changed starts and tails, so the length and the trace of the winner are computed again
     // on the real graph.
     let reason = if best.order.iter().copied().eq(0..region.graph.items() as u32) { Reason::SourceOrder } else { Reason::LoopCarried };
-    (Proposal::new(region, groups, best.order, reason), is_crowded)
+    (Proposal::new(region, groups, best.order, reason), exceeds_scarcity)
 }
 
 /// Timing of an order in the steady state of its loop.
@@ -138,7 +139,7 @@ pub(super) struct SteadyState {
     /// Number of cycles of the iterations after the first.
     pub cycles: u32,
     /// Issue cycle of each item in the last iteration but one, from the start of that iteration.
-    issued: Vec<u32>,
+    issue_cycles: Vec<u32>,
     /// Number of cycles from the start of the last iteration but one to the start of the last.
     period: u32,
 }
@@ -150,7 +151,7 @@ pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
     let mut previous: Vec<Option<u32>> = vec![None; graph.items()];
     let (mut first_end, mut starts) = (0, Vec::new());
     let mut issued = Vec::new();
-    for iteration in 0..ITERATIONS {
+    for iteration in 0..SIMULATED_ITERATIONS {
         let start = clock.cycle;
         starts.push(start);
         let mut earliest = vec![start; graph.nodes()];
@@ -160,7 +161,7 @@ pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
                 *earliest = (*earliest).max(at + edge.latency);
             }
         }
-        let mut left = graph.dependences().to_vec();
+        let mut left = graph.predecessor_counts().to_vec();
         let mut exit = start;
         for &node in order {
             let item = &code.items[graph.region.start + node as usize];
@@ -174,41 +175,41 @@ pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
         if iteration == 0 {
             first_end = clock.cycle;
         }
-        if iteration + 2 == ITERATIONS {
+        if iteration + 2 == SIMULATED_ITERATIONS {
             issued = previous.iter().map(|at| at.map_or(0, |at| at - start)).collect();
         }
     }
-    let period = starts[ITERATIONS as usize - 1] - starts[ITERATIONS as usize - 2];
-    SteadyState { cycles: clock.cycle - first_end, issued, period }
+    let period = starts[SIMULATED_ITERATIONS as usize - 1] - starts[SIMULATED_ITERATIONS as usize - 2];
+    SteadyState { cycles: clock.cycle - first_end, issue_cycles: issued, period }
 }
 
 /// Returns the graph of the region with the starts and tails of the steady state.
-fn in_steady_state(region: &Region<'_>, state: &SteadyState) -> Graph {
+fn steady_state_graph(region: &Region<'_>, state: &SteadyState) -> Graph {
     let mut starts = vec![0; region.graph.items()];
     let mut tails: Vec<u32> = vec![0; region.graph.items()];
     for edge in region.carried {
-        let arrival = (state.issued[edge.from as usize] + edge.latency).saturating_sub(state.period);
+        let arrival = (state.issue_cycles[edge.from as usize] + edge.latency).saturating_sub(state.period);
         let start = &mut starts[edge.to as usize];
         *start = arrival.max(*start);
         // The reader issues `period` cycles later than in its own iteration; the writer must issue earlier than that by the latency.
         let tail = &mut tails[edge.from as usize];
-        *tail = edge.latency.saturating_sub(state.issued[edge.to as usize]).max(*tail);
+        *tail = edge.latency.saturating_sub(state.issue_cycles[edge.to as usize]).max(*tail);
     }
-    region.graph.with_loop(&starts, &tails)
+    region.graph.with_loop_timing(&starts, &tails)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::super::settings::AllocationStage;
     use super::super::strategy::CarriedEdge;
     use super::*;
 
     /// Returns a test loop with two recurrences: item 0 reads the result of load 1 of the previous iteration; items 2 and 3 depend on each
     /// other.
-    fn two_recurrences() -> Bench {
+    fn two_recurrences() -> TestRegion {
         let lines = ["FADD R10, R1, R1", "LDS R4, [R2]", "MUFU.RCP R5, R3", "FADD R6, R5, R1"];
-        let mut bench = Bench::new(&lines);
+        let mut bench = TestRegion::new(&lines);
         bench.settings.stage = AllocationStage::Post;
         bench.carried = vec![CarriedEdge { from: 1, to: 0, latency: 30 }, CarriedEdge { from: 3, to: 2, latency: 4 }];
         bench
@@ -229,7 +230,7 @@ mod tests {
     /// A load whose address is its own result: an iteration takes the latency of the load, whatever else the loop contains.
     #[test]
     fn the_period_of_a_recurrence_is_its_latency() {
-        let mut bench = Bench::new(&["LDS R4, [R4]", "FADD R10, R0, R1", "FADD R11, R10, R1"]);
+        let mut bench = TestRegion::new(&["LDS R4, [R4]", "FADD R10, R0, R1", "FADD R11, R10, R1"]);
         bench.carried = vec![CarriedEdge { from: 0, to: 0, latency: 33 }];
         let state = steady_state(&bench.region(), &[0, 1, 2]);
         assert_eq!((state.period, state.cycles), (33, 3 * 33));
@@ -238,11 +239,11 @@ mod tests {
     #[test]
     fn code_without_a_loop_gets_the_order_of_the_weighted_strategy() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
-        let bench = Bench::new(&lines);
+        let bench = TestRegion::new(&lines);
         let (schedule, _) = bench.run(&LoopAware, &[0, 1], &[11, 21]);
         let (other, _) = bench.run(&weighted::WeightedScheduling, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, other.order);
-        let (chain, _) = Bench::new(&lines[..2]).run(&LoopAware, &[0], &[11]);
+        let (chain, _) = TestRegion::new(&lines[..2]).run(&LoopAware, &[0], &[11]);
         assert!(chain.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
     }
 }

@@ -37,7 +37,7 @@ use rustc_hash::FxHashMap;
 use super::budget::SearchBudget;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionFigures, enter, excess, run};
+use super::engine::{Proposal, RegionAnalysis, enter_region, excess, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::ScheduleMode;
@@ -47,10 +47,10 @@ use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
-/// Maximum number of items of a region that can be searched: sets of items are bits of a 32-bit word.
-const MOST_ITEMS: usize = 32;
+/// Maximum number of items of a region that can be searched: sets of items are bit masks in a 32-bit word.
+const MAX_ITEMS: usize = 32;
 /// Maximum number of partial orders that are kept for one set of issued items.
-const MOST_SEEN: usize = 8;
+const MAX_SEEN_ORDERS: usize = 8;
 
 /// The strategy `permutation`.
 pub(super) struct Permutation;
@@ -85,21 +85,21 @@ impl Strategy for Permutation {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
-    let groups = enter(region, tracker);
+    let groups = enter_region(region, tracker);
     let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
     Schedule { exceeded_scarcity, ..proposal.into_schedule(region, tracker, search) }
 }
 
-/// Returns the best order that was found, whether it was proved to be optimal, and whether an order that was tried has more live registers
-/// than are free of cost.
+/// Returns the best order that was found, the result of the search, and whether some order that was tried exceeds the scarcity threshold of
+/// registers.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, Search, bool) {
     let knobs = &region.settings.knobs;
-    let mut best = Proposal::source(region, groups, Reason::SourceOrder);
+    let mut best = Proposal::original(region, groups, Reason::SourceOrder);
     let items = region.graph.items();
-    let facts = RegionFigures::new(region);
-    let mut is_crowded = false;
-    for other in [run(&facts, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
-        is_crowded |= other.is_crowded(region);
+    let analysis = RegionAnalysis::new(region);
+    let mut exceeds_scarcity = false;
+    for other in [run(&analysis, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
+        exceeds_scarcity |= other.exceeds_scarcity(region);
         if objective(region, &other) < objective(region, &best) {
             best = other;
         }
@@ -107,12 +107,12 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let reaches_bound = is_shortest(region, &best);
     let (order, search) = if reaches_bound {
         (best.order, Search::Optimal)
-    } else if items > knobs.permutation_size.min(MOST_ITEMS) || region.costs.dual_issue() {
+    } else if items > knobs.permutation_size.min(MAX_ITEMS) || region.costs.dual_issue() {
         // The search issues one instruction in a cycle.
         (best.order, Search::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);
-        let mut tree = BranchAndBound::new(&facts, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
+        let mut tree = BranchAndBound::new(&analysis, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
         let ended = tree.search(budget);
         (tree.order, if ended { Search::Optimal } else { Search::Ended })
     };
@@ -123,11 +123,11 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
         Search::TooLarge => Reason::TooLarge,
         _ => Reason::SearchEnded,
     };
-    (Proposal::new(region, groups, order, reason), search, is_crowded)
+    (Proposal::new(region, groups, order, reason), search, exceeds_scarcity)
 }
 
-/// Returns the figures that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`: registers, then
-/// cycles).
+/// Returns the pair of numbers that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`:
+/// registers, then cycles).
 fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
@@ -146,9 +146,9 @@ struct PartialSchedule<'a, 'g> {
     issued: u32,
     /// The current cycle, and the cycles in which units and results become available.
     clock: Clock<'a>,
-    /// By node: the first cycle in which its operands are available.
+    /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    /// By node: number of predecessors that have not issued.
+    /// For each node, the number of predecessors that have not issued.
     unissued_predecessors: Vec<u32>,
     /// Length of the partial order, in cycles.
     length: Length,
@@ -156,25 +156,26 @@ struct PartialSchedule<'a, 'g> {
     live: Option<Live<'g>>,
 }
 
-/// The figures of a partial order that its completions depend on. Used to abandon partial orders that are nowhere better.
+/// The properties of a partial order on which the length of its completions depends. A partial order that is in no property better than an
+/// earlier one with the same items is abandoned.
 struct SeenOrder {
     /// First cycle in which the next item can issue.
     cycle: u32,
-    /// By unit: the first cycle in which it is free.
-    free: [u32; UNITS],
+    /// For each unit, the first cycle in which it is free.
+    unit_free_cycles: [u32; UNITS],
     /// Length of the partial order, in cycles.
     length: Length,
-    /// By node: the first cycle in which its operands are available.
+    /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
-    /// By register class: maximum number of live registers.
+    /// For each register class, the maximum number of live registers.
     peak: [i32; 4],
 }
 
 /// State of the branch-and-bound search of one region.
 struct BranchAndBound<'a, 'g> {
-    /// Figures of the region.
-    facts: &'a RegionFigures<'a>,
-    /// By node: cycles from its issue to the last issue on the longest path from it.
+    /// Critical paths and scoreboard use of the region.
+    analysis: &'a RegionAnalysis<'a>,
+    /// For each node, the number of cycles from its issue to the last issue on the longest path from it.
     to_last_issue: Vec<u32>,
     /// Nodes in the best order so far.
     order: Vec<u32>,
@@ -182,8 +183,8 @@ struct BranchAndBound<'a, 'g> {
     best_objective: (i32, u32),
     /// Nodes in the current partial order.
     current_order: Vec<u32>,
-    /// By set of issued items: the partial orders that were reached with it.
-    seen: FxHashMap<u32, Vec<SeenOrder>>,
+    /// For each set of issued items, the partial orders that were reached with it.
+    seen_orders: FxHashMap<u32, Vec<SeenOrder>>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
     /// Number of steps that the search may still take.
@@ -193,25 +194,25 @@ struct BranchAndBound<'a, 'g> {
 impl<'a, 'g> BranchAndBound<'a, 'g> {
     /// Starts a search with the order `order`, whose figures are length, excess and registers.
     fn new(
-        facts: &'a RegionFigures<'a>,
+        analysis: &'a RegionAnalysis<'a>,
         groups: Option<&'g Groups>,
         order: Vec<u32>,
         (length, excess, registers): (Length, i32, i32),
         steps: usize,
     ) -> BranchAndBound<'a, 'g> {
-        let graph = facts.region.graph;
+        let graph = analysis.region.graph;
         let mut to_last_issue = vec![0; graph.nodes()];
         for &node in graph.order.iter().rev() {
             let below = graph.successors(node).iter().map(|edge| to_last_issue[edge.node as usize] + u32::from(edge.latency));
             to_last_issue[node as usize] = below.max().unwrap_or(0);
         }
         let mut tree = BranchAndBound {
-            facts,
+            analysis,
             to_last_issue,
             order,
             best_objective: (0, 0),
             current_order: Vec::new(),
-            seen: FxHashMap::default(),
+            seen_orders: FxHashMap::default(),
             groups,
             steps_left: steps,
         };
@@ -219,21 +220,21 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         tree
     }
 
-    /// Returns the figures to minimize. If the arguments are lower bounds, the result is a lower bound too.
+    /// Returns the pair of numbers to minimize. If the arguments are lower bounds, the result is a lower bound too.
     fn objective(&self, length: Length, excess: i32, registers: i32) -> (i32, u32) {
-        let is_reduced = self.facts.region.settings.mode == ScheduleMode::ReduceReg;
+        let is_reduced = self.analysis.region.settings.mode == ScheduleMode::ReduceReg;
         let cycles = length.issued + length.done;
         (excess, if is_reduced { (registers.max(0) as u32) << 16 | cycles.min(0xffff) } else { cycles })
     }
 
     /// Searches all orders. Returns whether the search came to its end, so that the best order is optimal.
     fn search(&mut self, budget: &mut SearchBudget) -> bool {
-        let graph = self.facts.region.graph;
+        let graph = self.analysis.region.graph;
         let start = PartialSchedule {
             issued: 0,
-            clock: Clock::new(self.facts.region.costs),
+            clock: Clock::new(self.analysis.region.costs),
             earliest: graph.start_cycles(),
-            unissued_predecessors: graph.dependences().to_vec(),
+            unissued_predecessors: graph.predecessor_counts().to_vec(),
             length: Length::default(),
             live: self.groups.map(|groups| Live::new(groups, Direction::Forward)),
         };
@@ -242,8 +243,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 
     /// Tries all completions of a partial order. Returns `Break` if the budget is used up.
     fn extend(&mut self, partial: &PartialSchedule<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
-        let facts = self.facts;
-        let items = facts.region.graph.items() as u32;
+        let analysis = self.analysis;
+        let items = analysis.region.graph.items() as u32;
         if self.current_order.len() == items as usize {
             let objective = self.objective_of(partial, partial.length);
             if objective < self.best_objective {
@@ -252,20 +253,20 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             return ControlFlow::Continue(());
         }
         let start = |node: u32| {
-            let free = partial.clock.free.get(facts.unit(node)).copied().unwrap_or(0);
+            let free = partial.clock.unit_free_cycles.get(analysis.unit(node)).copied().unwrap_or(0);
             partial.earliest[node as usize].max(partial.clock.cycle).max(free)
         };
         let is_ready = |&node: &u32| partial.issued & (1 << node) == 0 && partial.unissued_predecessors[node as usize] == 0;
         let mut ready: Vec<u32> = (0..items).filter(is_ready).collect();
         // Items that can issue soonest and have the longest paths are tried first, so that a good order is found early and prunes the rest.
-        ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(facts.heights[node as usize]), node));
+        ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(analysis.heights[node as usize]), node));
         for &node in &ready {
             if self.steps_left == 0 || budget.step() {
                 return ControlFlow::Break(());
             }
             self.steps_left -= 1;
             let next = self.issue(partial, node);
-            if self.bound(&next) >= self.best_objective || self.is_dominated(&next) {
+            if self.completion_bound(&next) >= self.best_objective || self.is_dominated(&next) {
                 continue;
             }
             self.current_order.push(node);
@@ -278,7 +279,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 
     /// Returns the partial order with one more item.
     fn issue(&self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
-        let (mut next, graph, item) = (partial.clone(), self.facts.region.graph, self.facts.item(node));
+        let (mut next, graph, item) = (partial.clone(), self.analysis.region.graph, self.analysis.item(node));
         let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
         next.issued |= 1 << node;
         next.length.add(at, graph.tail(node));
@@ -292,12 +293,12 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     /// Returns the objective of a partial order if its length were `length`.
     fn objective_of(&self, partial: &PartialSchedule<'a, 'g>, length: Length) -> (i32, u32) {
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
-        self.objective(length, excess(&peak, &self.facts.region), peak[0])
+        self.objective(length, excess(&peak, &self.analysis.region), peak[0])
     }
 
     /// Returns a lower bound on the objective of all completions of a partial order.
-    fn bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
-        let (facts, graph) = (self.facts, self.facts.region.graph);
+    fn completion_bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
+        let (analysis, graph) = (self.analysis, self.analysis.region.graph);
         let items = graph.items();
         let is_open = |node: u32| node as usize >= items || partial.issued & (1 << node) == 0;
         // The head of an item that has not issued is raised by the dependences on other items that have not issued.
@@ -312,50 +313,50 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         let mut slots: Vec<(u32, u32, u32)> = Vec::with_capacity(items);
         let mut busy = [(0, 0, u32::MAX); UNITS];
         for node in (0..items as u32).filter(|&node| is_open(node)) {
-            let (head, done) = (heads[node as usize], facts.heights[node as usize].max(1));
-            if facts.item(node).opcode.is_none() {
+            let (head, done) = (heads[node as usize], analysis.heights[node as usize].max(1));
+            if analysis.item(node).opcode.is_none() {
                 length.issued = length.issued.max(head + self.to_last_issue[node as usize] + 1);
                 length.done = length.done.max(head + done);
                 continue;
             }
-            let unit = facts.unit(node);
-            let cycles = facts.region.costs.cycles(facts.item(node).class).max(1) as u32;
+            let unit = analysis.unit(node);
+            let cycles = analysis.region.costs.cycles(analysis.item(node).class).max(1) as u32;
             let (sum, longest, first) = &mut busy[unit];
-            (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head.max(partial.clock.free[unit])));
-            slots.push((head.max(partial.clock.free[unit]), self.to_last_issue[node as usize] + 1, done));
+            (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head.max(partial.clock.unit_free_cycles[unit])));
+            slots.push((head.max(partial.clock.unit_free_cycles[unit]), self.to_last_issue[node as usize] + 1, done));
         }
         for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
             length.issued = length.issued.max(first + (sum - longest) + 1);
         }
-        length.issued = length.issued.max(one_slot(&slots, |slot| slot.1));
-        length.done = length.done.max(one_slot(&slots, |slot| slot.2)).max(length.issued);
+        length.issued = length.issued.max(one_slot_bound(&slots, |slot| slot.1));
+        length.done = length.done.max(one_slot_bound(&slots, |slot| slot.2)).max(length.issued);
         self.objective_of(partial, length)
     }
 
     /// Returns whether an earlier partial order with the same items is nowhere worse; keeps the partial order otherwise.
     fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
-        let items = self.facts.region.graph.items() as u32;
+        let items = self.analysis.region.graph.items() as u32;
         let is_open = |node: usize| node >= items as usize || partial.issued & (1 << node) == 0;
         let earliest: Vec<u32> =
             partial.earliest.iter().enumerate().map(|(node, &at)| if is_open(node) { at.max(cycle) } else { 0 }).collect();
-        let free = partial.clock.free.map(|free| free.max(cycle));
+        let free = partial.clock.unit_free_cycles.map(|free| free.max(cycle));
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
-        let seen = self.seen.entry(partial.issued).or_default();
+        let seen_orders = self.seen_orders.entry(partial.issued).or_default();
         let dominates = |other: &SeenOrder| {
             let all = |first: &[u32], second: &[u32]| first.iter().zip(second).all(|(first, second)| first <= second);
             other.cycle <= cycle
                 && other.length.issued <= partial.length.issued
                 && other.length.done <= partial.length.done
-                && all(&other.free, &free)
+                && all(&other.unit_free_cycles, &free)
                 && all(&other.earliest, &earliest)
                 && other.peak.iter().zip(peak).all(|(other, peak)| *other <= peak)
         };
-        if seen.iter().any(dominates) {
+        if seen_orders.iter().any(dominates) {
             return true;
         }
-        if seen.len() < MOST_SEEN {
-            seen.push(SeenOrder { cycle, free, length: partial.length, earliest, peak });
+        if seen_orders.len() < MAX_SEEN_ORDERS {
+            seen_orders.push(SeenOrder { cycle, unit_free_cycles: free, length: partial.length, earliest, peak });
         }
         false
     }
@@ -364,7 +365,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 /// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail. Each item has a
 /// head (its first cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the optimum: in each cycle, the
 /// available item with the longest tail issues.
-fn one_slot(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
+fn one_slot_bound(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
     let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
     let (mut cycle, mut longest) = (0, 0);
     while !open.is_empty() {
@@ -380,15 +381,15 @@ fn one_slot(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::super::settings::{AllocationStage, Budget};
     use super::super::{Knobs, estimate};
     use super::*;
 
     /// Returns the smallest objective over all permutations that respect the dependences, by enumeration.
-    fn shortest(bench: &Bench) -> u32 {
+    fn shortest(bench: &TestRegion) -> u32 {
         /// Extends a partial order by each ready item in turn, and keeps the smallest objective.
-        fn walk(bench: &Bench, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
+        fn walk(bench: &TestRegion, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
             let items = bench.graph.items();
             if order.len() == items {
                 let length = estimate(&bench.code, &bench.graph, &bench.costs, order.iter().copied());
@@ -409,7 +410,7 @@ mod tests {
         }
         assert_eq!(bench.graph.nodes(), bench.graph.items(), "the enumeration knows no joins");
         let mut best = u32::MAX;
-        walk(bench, &mut Vec::new(), &mut bench.graph.dependences().to_vec(), &mut best);
+        walk(bench, &mut Vec::new(), &mut bench.graph.predecessor_counts().to_vec(), &mut best);
         best
     }
 
@@ -441,19 +442,19 @@ mod tests {
         for seed in 0..60 {
             let lines = random_lines(seed, 7);
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            let mut bench = Bench::new(&lines);
+            let mut bench = TestRegion::new(&lines);
             bench.settings.stage = AllocationStage::Post;
             let (schedule, _) = bench.run(&Permutation, &[], &[]);
             assert_eq!(schedule.search, Search::Optimal, "{lines:?}");
             assert_eq!(schedule.length.issued + schedule.length.done, shortest(&bench), "{lines:#?}");
-            improved += u32::from(schedule.length.is_shorter_than(bench.before()));
+            improved += u32::from(schedule.length.is_shorter_than(bench.original_length()));
         }
         assert!(improved > 20, "{improved} of 60");
     }
 
     #[test]
     fn an_order_at_its_bound_is_proved_without_a_search() {
-        let mut bench = Bench::new(&["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"]);
+        let mut bench = TestRegion::new(&["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"]);
         bench.settings.knobs = Knobs { permutation_steps: 0, ..Knobs::default() };
         let (schedule, _) = bench.run(&Permutation, &[0, 1], &[12]);
         assert_eq!((schedule.order, schedule.search), (vec![0, 1, 2], Search::Optimal));
@@ -464,7 +465,7 @@ mod tests {
     fn an_order_is_not_reported_as_optimal_without_proof() {
         let lines = random_lines(5, 20);
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let mut bench = Bench::new(&lines);
+        let mut bench = TestRegion::new(&lines);
         bench.settings.stage = AllocationStage::Post;
         let (best, _) = bench.run(&Permutation, &[], &[]);
         assert_eq!(best.search, Search::Optimal);
@@ -487,7 +488,7 @@ mod tests {
         let pairs = |at: usize| [format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at), format!("FADD R0, R0, R{}", 10 + at)];
         let lines: Vec<String> = (0..4).flat_map(pairs).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let mut bench = Bench::new(&lines);
+        let mut bench = TestRegion::new(&lines);
         let (_, many) = bench.run(&Permutation, &[0, 1], &[0]);
         bench.settings.budget = Budget { registers: [4, 6, 6, 60], scarce_above: 4 };
         let (schedule, few) = bench.run(&Permutation, &[0, 1], &[0]);
@@ -501,7 +502,7 @@ mod tests {
     fn one_slot_bound_follows_jacksons_rule() {
         // Heads 0, 0, 1 and tails 1, 5, 7: in cycle 0 the item with tail 5 issues, in cycle 1 that with tail 7, in cycle 2 that with tail
         // 1.
-        assert_eq!(one_slot(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
-        assert_eq!(one_slot(&[], |slot| slot.1), 0);
+        assert_eq!(one_slot_bound(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
+        assert_eq!(one_slot_bound(&[], |slot| slot.1), 0);
     }
 }

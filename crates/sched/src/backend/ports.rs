@@ -38,22 +38,27 @@ const YIELDING_GAP: u32 = 3;
 /// The registers that an item reads through the read ports, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ports {
-    /// By operand slot: the register that is read through it; [`NO_REGISTER`] if there is none, or several.
+    /// For each operand slot, the register that is read through it; [`NO_REGISTER`] if there is none, or several.
     pub slots: [u16; SLOTS],
-    /// By bank: the number of different registers that are read from it.
+    /// For each bank, the number of different registers that are read from it.
     pub reads: [u8; BANKS],
     /// First general register that is written; [`NO_REGISTER`] if none is.
     pub written: u16,
     /// Whether the item can read operands from the reuse cache.
-    pub cached: bool,
+    pub can_read_reuse_cache: bool,
     /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
     pub fills_reuse_cache: bool,
 }
 
 impl Ports {
     /// The ports of an item that reads and writes no register.
-    const NOTHING: Ports =
-        Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, fills_reuse_cache: false };
+    const NOTHING: Ports = Ports {
+        slots: [NO_REGISTER; SLOTS],
+        reads: [0; BANKS],
+        written: NO_REGISTER,
+        can_read_reuse_cache: false,
+        fills_reuse_cache: false,
+    };
 
     /// Returns whether the item reads any register from the banks.
     pub(super) fn reads_banks(&self) -> bool {
@@ -76,7 +81,7 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
         let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
-        let mut ports = Ports { cached, fills_reuse_cache: !item.guarded, ..Ports::NOTHING };
+        let mut ports = Ports { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..Ports::NOTHING };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;
         let mut is_wide = [false; SLOTS];
@@ -108,11 +113,11 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
 /// State of the register file ports while an order is issued.
 #[derive(Clone)]
 pub(super) struct PortState {
-    /// By operand slot: the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that left it
-    /// there.
+    /// For each operand slot, the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that
+    /// left it there.
     reuse_cache: [(u16, u32); SLOTS],
     /// First cycle in which the banks can deliver the operands of another instruction.
-    pub free: u32,
+    pub banks_free_cycle: u32,
     /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
     last_written: u16,
     /// Issue cycle of the previous instruction.
@@ -120,21 +125,21 @@ pub(super) struct PortState {
     /// Number of instructions issued so far.
     issued: u32,
     /// Number of operands read from the reuse cache so far.
-    pub hits: u32,
+    pub reuse_hits: u32,
     /// Number of cycles lost by bank conflicts so far.
-    pub conflicts: u32,
+    pub conflict_cycles: u32,
 }
 
 impl Default for PortState {
     fn default() -> PortState {
         PortState {
             reuse_cache: [(NO_REGISTER, 0); SLOTS],
-            free: 0,
+            banks_free_cycle: 0,
             last_written: NO_REGISTER,
             last_issue: 0,
             issued: 0,
-            hits: 0,
-            conflicts: 0,
+            reuse_hits: 0,
+            conflict_cycles: 0,
         }
     }
 }
@@ -143,15 +148,15 @@ impl PortState {
     /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
     fn loses_reuse_cache(&self, at: u32) -> bool {
         // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
-        at + 1 >= (self.last_issue + 1).max(self.free) + YIELDING_GAP
+        at + 1 >= (self.last_issue + 1).max(self.banks_free_cycle) + YIELDING_GAP
     }
 
     /// Returns, for an item that issues next, in cycle `at`: the number of operands read from the reuse cache, and the number of cycles
     /// lost by bank conflicts.
-    pub(super) fn hits_and_conflicts(&self, ports: &Ports, at: u32) -> (u32, u32) {
+    pub(super) fn hits_and_conflict_cycles(&self, ports: &Ports, at: u32) -> (u32, u32) {
         let mut reads = ports.reads;
         let mut hits = 0;
-        if ports.cached && !self.loses_reuse_cache(at) {
+        if ports.can_read_reuse_cache && !self.loses_reuse_cache(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
                 if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
                     hits += 1;
@@ -171,17 +176,17 @@ impl PortState {
 
     /// Updates the state for an item that issues in cycle `at`.
     pub(super) fn step(&mut self, ports: &Ports, at: u32) {
-        let (hits, busy) = self.hits_and_conflicts(ports, at);
+        let (hits, busy) = self.hits_and_conflict_cycles(ports, at);
         if self.loses_reuse_cache(at) {
             self.reuse_cache = [(NO_REGISTER, 0); SLOTS];
         }
-        self.hits += hits;
-        self.conflicts += busy;
+        self.reuse_hits += hits;
+        self.conflict_cycles += busy;
         if ports.reads_banks() {
-            self.free = at + 1 + busy;
+            self.banks_free_cycle = at + 1 + busy;
         }
         self.issued += 1;
-        if ports.cached {
+        if ports.can_read_reuse_cache {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
                 // A guarded instruction may not execute, so it leaves no register in the cache, but it still evicts the contents of its
                 // slots.
@@ -205,11 +210,11 @@ pub(crate) struct OrderLength {
     /// Cycles until the last instruction has issued, and until all results are available.
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
-    pub exit: u32,
+    pub exit_cycle: u32,
     /// Number of operands read from the reuse cache; 0 before register allocation.
-    pub hits: u32,
+    pub reuse_hits: u32,
     /// Number of cycles lost by bank conflicts; 0 before register allocation.
-    pub conflicts: u32,
+    pub conflict_cycles: u32,
 }
 
 /// Returns the length of an order of the nodes of a region. `tails` has, for each item, the cycles from its issue until its results are
@@ -222,7 +227,7 @@ pub(super) fn measure_order(
     order: impl Iterator<Item = u32>,
 ) -> OrderLength {
     let mut earliest = graph.start_cycles();
-    let mut left = graph.dependences().to_vec();
+    let mut left = graph.predecessor_counts().to_vec();
     let mut clock = Clock::new(costs);
     let mut state = PortState::default();
     let mut found = OrderLength::default();
@@ -233,17 +238,22 @@ pub(super) fn measure_order(
         if let Some(ports) = ports
             && ports.reads_banks()
         {
-            from = from.max(state.free);
+            from = from.max(state.banks_free_cycle);
         }
         let at = clock.issue(item.class, item.opcode.is_none(), from);
         found.length.add(at, tails[node as usize]);
-        found.exit = found.exit.max(at + graph.barrier_latency(node));
+        found.exit_cycle = found.exit_cycle.max(at + graph.barrier_latency(node));
         if let Some(ports) = ports {
             state.step(ports, at);
         }
         release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
     }
-    OrderLength { exit: found.exit.max(found.length.issued), hits: state.hits, conflicts: state.conflicts, ..found }
+    OrderLength {
+        exit_cycle: found.exit_cycle.max(found.length.issued),
+        reuse_hits: state.reuse_hits,
+        conflict_cycles: state.conflict_cycles,
+        ..found
+    }
 }
 
 /// Returns the estimated length, in cycles, of the current order of a region after register allocation, including bank conflicts.

@@ -1,7 +1,7 @@
 //! Strategy `prefetch`: in a loop of one block, prefetches the lines that later iterations load, and then orders regions as backend B.
 //!
-//! If an iteration is shorter than the way to memory, loading one iteration ahead ([`super::software_pipelining`]) does not hide that way.
-//! A prefetch (`CCTL.PF1`) needs no registers for its result, so it can be several iterations ahead:
+//! If an iteration is shorter than the latency of memory, loading one iteration ahead ([`super::software_pipelining`]) does not hide that
+//! latency. A prefetch (`CCTL.PF1`) needs no registers for its result, so it can be several iterations ahead:
 //!
 //! ```text
 //! bb1:  %i = PHI %z, bb0, %j, bb1           bb1:  %i = PHI %z, bb0, %j, bb1
@@ -18,13 +18,13 @@
 //! ```
 //!
 //! The distance is the latency of the load divided by the cycles of an iteration, at most `prefetch-distance`. The counters and the
-//! condition of the loop are computed for the iterations in between, and the conditions are joined, so only addresses that a later iteration
-//! loads are prefetched; the prefetch cannot fault. For a loop whose condition is not of the form above the distance is 1, and the
+//! condition of the loop are computed for the iterations in between, and the conditions are ANDed. So only addresses that a later iteration
+//! loads are prefetched, and the prefetch cannot fault. For a loop whose condition is not of the form above the distance is 1, and the
 //! condition of the loop is the guard. At most `prefetch-lines` lines are prefetched in an iteration.
 //!
 //! The first-level cache is not coherent: a line must not be fetched before a synchronization that precedes the load. So only loads are
-//! prefetched that [`super::software_pipelining`] could move: those of loops that write no memory which they may read and do not
-//! synchronize, and those of memory that is constant while the kernel runs.
+//! prefetched that [`super::software_pipelining`] could move: loads of memory that is constant while the kernel runs, and loads in loops
+//! that do not synchronize and do not write memory that the loads may read.
 //!
 //! The description of ptxas says that its strategy "inserts and schedules memory prefetch instructions".
 
@@ -33,123 +33,112 @@ use oriole_ir::{Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, P
 use oriole_isa::{Opcode, Symbol, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::rearrange::{BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_arithmetic, plain_load};
-use super::reason::Reason;
-use super::software_pipelining::{Conflicts, LoopShape, Renaming, address_slice, definitions};
-use super::strategy::{RegionScheduler, Strategy};
-use super::weighted::WeightedScheduling;
+use super::rearrange::{BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_arithmetic, plain_load};
+use super::rearranging::RearrangingStrategy;
+use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, definitions};
 
 /// Bytes of a cache line.
-const LINE: i64 = 128;
+const LINE_BYTES: i64 = 128;
 
 /// The strategy `prefetch`.
-pub(super) struct Prefetch;
+pub(super) const PREFETCH: RearrangingStrategy =
+    RearrangingStrategy { name: "prefetch", description: "prefetches the lines that later iterations load, then as b", rearrange };
 
-impl Strategy for Prefetch {
-    fn name(&self) -> &'static str {
-        "prefetch"
-    }
-
-    fn description(&self) -> &'static str {
-        "prefetches the lines that later iterations load, then as b"
-    }
-
-    fn reasons(&self) -> &'static [Reason] {
-        WeightedScheduling.reasons()
-    }
-
-    fn scheduler(&self) -> RegionScheduler {
-        WeightedScheduling.scheduler()
-    }
-
-    fn reports_register_demand(&self) -> bool {
-        false
-    }
-
-    fn rearranges(&self) -> bool {
-        true
-    }
-
-    fn rearrange(&self, function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> {
-        let flow = ControlFlow::compute(function);
-        let times = BlockTimes::new(function, surroundings);
-        let mut changes = Vec::new();
-        for block in function.layout.clone() {
-            let Some(shape) = LoopShape::find(function, &flow, block) else { continue };
-            let Some(plan) = Plan::find(function, &shape, &times, surroundings) else { continue };
-            for inst in plan.apply(function, &shape) {
-                changes.push(Change { inst, from: block, to: block, reason: ChangeReason::LaterIteration });
-            }
+/// Changes a function as the module comment describes. Returns every change with its reason.
+fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
+    let flow = ControlFlow::compute(function);
+    let times = BlockTimes::new(function, context);
+    let mut changes = Vec::new();
+    for block in function.layout.clone() {
+        let Some(single_loop) = SingleBlockLoop::find(function, &flow, block) else { continue };
+        let Some(plan) = PrefetchPlan::find(function, &single_loop, &times, context) else { continue };
+        for inst in plan.apply(function, &single_loop) {
+            changes.push(CodeChange { inst, from: block, to: block, reason: ChangeReason::LaterIteration });
         }
-        changes
     }
+    changes
 }
 
-/// What to prefetch in a loop.
-struct Plan {
-    /// The base of each address, and the constant that is added to it.
+/// The prefetches to insert into a loop.
+struct PrefetchPlan {
+    /// The address of each cache line to prefetch: a base value and a constant offset in bytes.
     lines: Vec<(Part, i64)>,
-    /// The arithmetic of the bases, in order.
-    addresses: Vec<Inst>,
-    /// Iterations ahead.
+    /// The instructions of the loop that compute the bases, in program order.
+    address_insts: Vec<Inst>,
+    /// Number of iterations from a prefetch to the load that it is for.
     distance: u32,
-    /// The arithmetic that leads from an iteration to the next one, and the comparison of the loop; empty if the distance is 1.
-    steps: Vec<Inst>,
+    /// The instructions that compute the loop-carried values and the loop condition of the next iteration, in program order; empty if the
+    /// distance is 1.
+    next_iteration_insts: Vec<Inst>,
 }
 
-impl Plan {
-    fn find(function: &Function, shape: &LoopShape, times: &BlockTimes<'_>, surroundings: Surroundings<'_>) -> Option<Plan> {
-        let insts = &function.blocks[shape.block].insts;
-        let homes = definitions(function, shape.block);
-        let conflicts = Conflicts::of(function, shape.block);
+impl PrefetchPlan {
+    fn find(
+        function: &Function,
+        single_loop: &SingleBlockLoop,
+        times: &BlockTimes<'_>,
+        context: RearrangeContext<'_>,
+    ) -> Option<PrefetchPlan> {
+        let insts = &function.blocks[single_loop.block].insts;
+        let definitions_in_loop = definitions(function, single_loop.block);
+        let conflicts = LoopConflicts::of_block(function, single_loop.block);
         let mut slices: FxHashSet<Inst> = FxHashSet::default();
         let mut lines: Vec<(Part, i64)> = Vec::new();
         let mut latency = 0;
         for &inst in insts {
-            if lines.len() >= surroundings.knobs.prefetch_lines {
+            if lines.len() >= context.knobs.prefetch_lines {
                 break;
             }
-            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global && conflicts.allow(access)) else {
+            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global && conflicts.allow_early(access))
+            else {
                 continue;
             };
             let Some((base, offset)) = plain_address(function, inst) else { continue };
             // An address that does not change would be loaded once and stay in the cache.
-            let Some(slice) = address_slice(function, shape, &homes, inst).filter(|_| homes.contains_key(&base.value)) else { continue };
-            if access.bytes == 0 || lines.iter().any(|&(known, at)| known == base && at.div_euclid(LINE) == offset.div_euclid(LINE)) {
+            let Some(slice) =
+                address_slice(function, single_loop, &definitions_in_loop, inst).filter(|_| definitions_in_loop.contains_key(&base.value))
+            else {
+                continue;
+            };
+            if access.bytes == 0
+                || lines.iter().any(|&(known, at)| known == base && at.div_euclid(LINE_BYTES) == offset.div_euclid(LINE_BYTES))
+            {
                 continue;
             }
             slices.extend(slice);
             lines.push((base, offset));
-            let usual = class_of(function, inst).and_then(|class| surroundings.model.time(class)).map_or(0, |time| u32::from(time.usual));
+            let usual = class_of(function, inst).and_then(|class| context.model.time(class)).map_or(0, |time| u32::from(time.usual));
             latency = latency.max(usual);
         }
-        if lines.is_empty() || slices.len() > surroundings.knobs.pipeline_address {
+        if lines.is_empty() || slices.len() > context.knobs.pipeline_address {
             return None;
         }
-        // A prefetched load still takes the way to the first-level cache; the rest of the latency is hidden.
-        let longest = times.heights(function, shape.block).into_iter().max().unwrap_or(0);
+        // A prefetched load still has the latency of a hit in the first-level cache; the prefetch hides the rest.
+        let longest = times.heights(function, single_loop.block).into_iter().max().unwrap_or(0);
         let iteration = longest.saturating_sub(latency).max(insts.len() as u32);
-        let wanted = latency.div_ceil(iteration.max(1)).clamp(1, surroundings.knobs.prefetch_distance.max(1));
-        let steps = steps(function, shape, &homes, &slices).filter(|steps| steps.len() <= surroundings.knobs.pipeline_address);
-        let (distance, steps) = match steps {
+        let wanted = latency.div_ceil(iteration.max(1)).clamp(1, context.knobs.prefetch_distance.max(1));
+        let steps = next_iteration_insts(function, single_loop, &definitions_in_loop, &slices)
+            .filter(|steps| steps.len() <= context.knobs.pipeline_address);
+        let (distance, next_iteration_insts) = match steps {
             Some(steps) if wanted > 1 => (wanted, steps),
             _ => (1, Vec::new()),
         };
-        let addresses = insts.iter().copied().filter(|inst| slices.contains(inst)).collect();
-        Some(Plan { lines, addresses, distance, steps })
+        let address_insts = insts.iter().copied().filter(|inst| slices.contains(inst)).collect();
+        Some(PrefetchPlan { lines, address_insts, distance, next_iteration_insts })
     }
 
-    /// Inserts the prefetches at the end of the loop. Returns them.
-    fn apply(&self, function: &mut Function, shape: &LoopShape) -> Vec<Inst> {
+    /// Inserts the prefetches before the branch at the end of the loop, and returns them.
+    fn apply(&self, function: &mut Function, single_loop: &SingleBlockLoop) -> Vec<Inst> {
         let mut insts = Vec::new();
-        let mut ahead = Renaming::new(shape, true);
-        let mut guard = shape.guard;
+        let mut renaming = ValueRenaming::new(single_loop, true);
+        let mut guard = single_loop.continue_guard;
         for _ in 1..self.distance {
-            let mut next = ahead.clone();
-            for &inst in &self.steps {
+            let mut next = renaming.clone();
+            for &inst in &self.next_iteration_insts {
                 let copy = next.copy(function, inst, None);
                 if function.insts[copy].is_machine(Opcode::ISETP) {
-                    // The last source joins the conditions.
+                    // The last source of `ISETP.AND` is a predicate that is ANDed with the comparison: all iterations in between must be
+                    // executed.
                     if let (Some(last), OperandKind::Value(joined)) = (function.sources_mut(copy).last_mut(), guard.kind) {
                         *last = Operand::from(joined);
                     }
@@ -159,15 +148,15 @@ impl Plan {
                 }
                 insts.push(copy);
             }
-            ahead = next.advanced(shape);
+            renaming = next.advanced(single_loop);
         }
-        for &inst in &self.addresses {
-            insts.push(ahead.copy(function, inst, None));
+        for &inst in &self.address_insts {
+            insts.push(renaming.copy(function, inst, None));
         }
         let mut prefetches = Vec::new();
         for &(base, offset) in &self.lines {
             let word = OperandKind::Address(Symbol::NAME_);
-            let base = Operand::new(ahead.kind(OperandKind::Value(base))).with_role(Role::Bracket(0));
+            let base = Operand::new(renaming.renamed(OperandKind::Value(base))).with_role(Role::Bracket(0));
             let operands = [Operand::new(word), base, Operand::from(offset).with_role(Role::Bracket(0))];
             let modifiers = Symbols::from_slice(&[Symbol::E, Symbol::PF1]);
             let inst = function.new_inst(Op::Machine(Opcode::CCTL), modifiers, Some(guard), &operands, 0);
@@ -175,12 +164,13 @@ impl Plan {
             prefetches.push(inst);
         }
         insts.extend(&prefetches);
-        insert_before_end(function, shape.block, insts);
+        insert_before_end(function, single_loop.block, insts);
         prefetches
     }
 }
 
-/// Returns base and constant of the address of a global load with a 64-bit base register and no other register; `None` for other forms.
+/// Returns the base and the constant offset in bytes of the address of a global load, if the base is a 64-bit register pair and no other
+/// register is added; `None` otherwise.
 fn plain_address(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     let terms: Vec<&Operand> = function.sources(inst).iter().filter(|operand| operand.role == Role::Bracket(1)).collect();
     let base = terms.first().and_then(|base| base.part())?;
@@ -192,15 +182,21 @@ fn plain_address(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     }
 }
 
-/// Returns the arithmetic of the loop that computes the next values of the phis that the instructions of `slices` and the condition depend
-/// on, and the comparison that is the condition, in order. `None` if the loop does not continue while one comparison of counters holds.
-fn steps(function: &Function, shape: &LoopShape, homes: &FxHashMap<Value, Inst>, slices: &FxHashSet<Inst>) -> Option<Vec<Inst>> {
-    let OperandKind::Value(condition) = shape.guard.kind else { return None };
-    let compare = *homes.get(&condition.value)?;
+/// Returns the instructions of the loop, in program order, that compute for the next iteration the phis on which the address instructions
+/// `slices` and the loop condition depend, and the comparison that is the loop condition. `None` if the loop condition is not a single
+/// comparison of values that arithmetic computes.
+fn next_iteration_insts(
+    function: &Function,
+    single_loop: &SingleBlockLoop,
+    definitions_in_loop: &FxHashMap<Value, Inst>,
+    slices: &FxHashSet<Inst>,
+) -> Option<Vec<Inst>> {
+    let OperandKind::Value(condition) = single_loop.continue_guard.kind else { return None };
+    let compare = *definitions_in_loop.get(&condition.value)?;
     let data = &function.insts[compare];
     let is_joined = data.modifiers.last() == Some(&Symbol::AND) && function.sources(compare).last() == Some(&Operand::PT);
     let is_plain = data.is_machine(Opcode::ISETP) && data.guard.is_none() && function.results(compare)[0].value() == Some(condition.value);
-    if shape.guard.negated || !is_joined || !is_plain || function.results(compare)[1].value().is_some() {
+    if single_loop.continue_guard.negated || !is_joined || !is_plain || function.results(compare)[1].value().is_some() {
         return None;
     }
     let mut found: FxHashSet<Inst> = FxHashSet::default();
@@ -208,11 +204,11 @@ fn steps(function: &Function, shape: &LoopShape, homes: &FxHashMap<Value, Inst>,
     let mut work: Vec<Part> = slices.iter().chain([&compare]).flat_map(|&inst| function.used(inst)).collect();
     let mut followed: FxHashSet<Value> = FxHashSet::default();
     while let Some(part) = work.pop() {
-        let Some(&home) = homes.get(&part.value).filter(|_| followed.insert(part.value)) else { continue };
+        let Some(&home) = definitions_in_loop.get(&part.value).filter(|_| followed.insert(part.value)) else { continue };
         if function.insts[home].is(Pseudo::Phi) {
-            let &(_, next) = shape.phis.get(&part.value)?;
+            let &(_, next) = single_loop.phis.get(&part.value)?;
             phis.insert(part.value);
-            // The value of the next iteration is computed by a step, or is another phi.
+            // The value that the phi has in the next iteration is computed by arithmetic of this one, or is another phi.
             work.push(next);
         } else if is_arithmetic(function, home) {
             found.insert(home);
@@ -221,12 +217,13 @@ fn steps(function: &Function, shape: &LoopShape, homes: &FxHashMap<Value, Inst>,
             return None;
         }
     }
-    // Steps are the arithmetic that phis or the condition need; that of the addresses alone is not copied for each iteration.
+    // Only instructions that the phis or the condition need are repeated for each iteration in between. Those that only compute addresses
+    // are copied once.
     let mut needed: FxHashSet<Inst> = FxHashSet::default();
     let mut work: Vec<Part> =
-        phis.iter().filter_map(|phi| shape.phis.get(phi)).map(|&(_, next)| next).chain(function.used(compare)).collect();
+        phis.iter().filter_map(|phi| single_loop.phis.get(phi)).map(|&(_, next)| next).chain(function.used(compare)).collect();
     while let Some(part) = work.pop() {
-        if let Some(&home) = homes.get(&part.value)
+        if let Some(&home) = definitions_in_loop.get(&part.value)
             && found.contains(&home)
             && needed.insert(home)
         {
@@ -234,6 +231,6 @@ fn steps(function: &Function, shape: &LoopShape, homes: &FxHashMap<Value, Inst>,
         }
     }
     needed.insert(compare);
-    let insts: &[Inst] = &function.blocks[shape.block].insts;
+    let insts: &[Inst] = &function.blocks[single_loop.block].insts;
     Some(insts.iter().copied().filter(|inst| needed.contains(inst)).collect())
 }

@@ -1,10 +1,9 @@
 //! Strategy `pressure`: places each definition as close to its uses as possible.
 //!
 //! The region is scheduled from its end to its start. An item is ready when all its readers are placed. The item that ends the most live
-//! registers wins (its results become live there, its operands stay live above it); of equal ones the one whose reader was placed last, so
-//! that a definition comes directly before its use; then the later one of the original order. Walking backward, the number of live
-//! registers of a value's whole range is decided when its last reader is placed, which a forward list schedule cannot know. O(n log n) for
-//! *n* items.
+//! ranges wins: the live ranges of its results start at the item, while its operands must be live before it. Ties are broken by the item
+//! whose reader was placed most recently, so that a definition comes directly before its use, and then by the later item of the original
+//! order. A backward pass knows the last reader of a value when it places that reader; a forward pass does not. O(n log n) for *n* items.
 //!
 //! The order is used if it needs fewer live registers than the original order, or as many in fewer cycles. After register allocation an
 //! order cannot save registers, and the strategy schedules by the critical path.
@@ -25,7 +24,7 @@ use std::collections::BTreeSet;
 
 use super::critical_path::ByCriticalPath;
 use super::depth_first::keep_fewer_registers;
-use super::engine::{Proposal, RegionFigures, engine_reasons, enter, run};
+use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -52,7 +51,7 @@ impl Strategy for Pressure {
 
     /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
-        engine_reasons![Cost, DependencyCycle, Opens, RegisterDelta, Chain, SourceOrder]
+        engine_reasons![Cost, DependencyCycle, MakesReady, RegisterDelta, Chain, SourceOrder]
     }
 
     /// Returns the function that schedules a region.
@@ -68,17 +67,17 @@ impl Strategy for Pressure {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
-    let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
+    let groups = enter_region(region, tracker);
+    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = match &groups {
-        Some(groups) => backward(region, groups),
-        None => run(&RegionFigures::new(region), None, &mut ByCriticalPath),
+        Some(groups) => backward_order(region, groups),
+        None => run(&RegionAnalysis::new(region), None, &mut ByCriticalPath),
     };
     keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
 }
 
 /// Returns the order of the backward list scheduling pass.
-pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
+pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
     let graph = region.graph;
     let nodes = graph.nodes();
     let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); nodes];
@@ -157,7 +156,7 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::super::settings::AllocationStage;
     use super::*;
 
@@ -166,7 +165,7 @@ mod tests {
         let loads: Vec<String> = (0..6).map(|at| format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at)).collect();
         let sums: Vec<String> = (0..6).map(|at| format!("FADD R0, R0, R{}", 10 + at)).collect();
         let lines: Vec<&str> = loads.iter().chain(&sums).map(String::as_str).collect();
-        let bench = Bench::new(&lines);
+        let bench = TestRegion::new(&lines);
         let (schedule, peak) = bench.run(&Pressure, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
         // Three registers are live: R0, R1 and one loaded value. The original order has six loaded values live.
@@ -176,14 +175,14 @@ mod tests {
     #[test]
     fn an_order_with_the_fewest_registers_is_kept() {
         let lines = ["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R0, R0, R11"];
-        let (schedule, _) = Bench::new(&lines).run(&Pressure, &[0, 1], &[0]);
+        let (schedule, _) = TestRegion::new(&lines).run(&Pressure, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 1, 2, 3]);
         assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
     }
 
     #[test]
     fn after_allocation_the_order_minimizes_cycles() {
-        let mut bench = Bench::new(&["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R2, R2, R11"]);
+        let mut bench = TestRegion::new(&["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R2, R2, R11"]);
         bench.settings.stage = AllocationStage::Post;
         let (schedule, _) = bench.run(&Pressure, &[0, 1, 2], &[0, 2]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);

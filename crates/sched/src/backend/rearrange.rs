@@ -3,8 +3,8 @@
 //! Most strategies order the items of one region. Some also move instructions between blocks, or remove some. They work on SSA values,
 //! before register allocation; the regions are ordered afterwards as usual. Each change is recorded with its reason, for the trace.
 //!
-//! This module has what these strategies share: the record of a change, the tests of whether an instruction may execute elsewhere, and
-//! the idle issue slots of a block.
+//! This module has the common parts of these strategies: the record of a change, the predicates that say whether an instruction may execute
+//! in another block, and the idle issue slots of a block.
 
 use oriole_hardware::{Class, Classes, Model};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, OperandKind, Order, Pseudo, Role, Space};
@@ -17,9 +17,9 @@ use crate::code::products::ProductRegisters;
 use crate::graph::Builder;
 use crate::resource::Costs;
 
-/// What a strategy may ask about the hardware and the options while it changes a function.
+/// The hardware data and parameters for a strategy that changes a function.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct RearrangeContext<'a> {
     /// The latency model of the target.
     pub model: &'a Model,
     /// Unit of each instruction class, and cycles on it.
@@ -28,16 +28,16 @@ pub struct Surroundings<'a> {
     pub knobs: &'a Knobs,
 }
 
-/// A change of the function.
+/// One change that a strategy made to a function: an instruction that was moved, removed or added.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct CodeChange {
     /// The instruction that was moved or removed, or the copy of it that was added.
     pub inst: Inst,
     /// The block that it was in.
     pub from: Block,
     /// The block that it is in now. Equal to `from` if it was removed.
     pub to: Block,
-    /// The reason.
+    /// The reason for the change.
     pub reason: ChangeReason,
 }
 
@@ -48,7 +48,7 @@ pub enum ChangeReason {
     FillsStall,
     /// global: the load can start earlier; under the condition of the branch, or because every thread gets to it.
     StartsLoad,
-    /// global: the load that was moved reads its result as an address.
+    /// global: a load that was moved up uses the result in its address.
     AddressOfLoad,
     /// global: only one successor reads the result.
     OnlyReadBelow,
@@ -62,7 +62,7 @@ pub enum ChangeReason {
     RepeatedBarrier,
     /// barrier-coalescence: a fence that is at least as strong comes before it, and no memory access in between.
     RepeatedFence,
-    /// All: the changed code would need too many registers; nothing was changed.
+    /// All strategies: the changed code would need too many registers, so all changes were dropped.
     TooManyRegisters,
 }
 
@@ -164,29 +164,29 @@ pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: im
     function.blocks[block].insts.splice(at..at, insts);
 }
 
-/// Computes the idle issue slots of blocks, and the cycles that depend on an instruction.
+/// Computes idle issue slots and critical paths of the blocks of a function.
 pub(super) struct BlockTimes<'a> {
-    surroundings: Surroundings<'a>,
+    context: RearrangeContext<'a>,
     numbers: ValueNumbers,
     products: ProductRegisters,
 }
 
 impl<'a> BlockTimes<'a> {
-    pub(super) fn new(function: &Function, surroundings: Surroundings<'a>) -> BlockTimes<'a> {
+    pub(super) fn new(function: &Function, context: RearrangeContext<'a>) -> BlockTimes<'a> {
         let numbers = ValueNumbers::new(function);
         let products = ProductRegisters::on_values(function, &numbers);
-        BlockTimes { surroundings, numbers, products }
+        BlockTimes { context, numbers, products }
     }
 
     /// Returns the number of cycles in which the block issues no instruction in its current order.
     pub(super) fn idle_slots(&self, function: &Function, block: Block) -> u32 {
         let mut code = self.numbers.empty();
         function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
-        let mut builder = Builder::new(self.surroundings.model, code.registers());
+        let mut builder = Builder::new(self.context.model, code.registers());
         let mut idle = 0;
         for region in code.regions(0..code.items.len(), usize::MAX) {
             let graph = builder.build(&code, region.clone());
-            let length = estimate(&code, &graph, self.surroundings.costs, region.clone());
+            let length = estimate(&code, &graph, self.context.costs, region.clone());
             let issued = code.items[region].iter().filter(|item| item.opcode.is_some()).count() as u32;
             idle += length.issued.saturating_sub(issued);
         }
@@ -197,7 +197,7 @@ impl<'a> BlockTimes<'a> {
     pub(super) fn heights(&self, function: &Function, block: Block) -> Vec<u32> {
         let mut code = self.numbers.empty();
         function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
-        let mut builder = Builder::new(self.surroundings.model, code.registers());
+        let mut builder = Builder::new(self.context.model, code.registers());
         let mut heights = vec![0; code.items.len()];
         for region in code.regions(0..code.items.len(), usize::MAX) {
             let graph = builder.build(&code, region.clone());

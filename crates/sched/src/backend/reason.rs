@@ -68,8 +68,8 @@ pub enum Reason {
     SourceOrder,
     /// C: an identical region was scheduled before, and its order was used again.
     Remembered,
-    /// critical-path, pressure: more items become ready after the winner.
-    Opens,
+    /// critical-path, pressure: more items become ready when the winner issues.
+    MakesReady,
     /// depth-first, pressure: the winner is next to the item that was placed last in its dependency chain.
     Chain,
     /// latency: more cycles of memory latency depend on the winner.
@@ -87,15 +87,16 @@ pub enum Reason {
     /// loop-aware: the order has the fewest cycles per iteration in the steady state.
     LoopCarried,
     /// tensor: the winner accumulates into other registers than the product before it.
-    Alternates,
-    /// tensor: a load is due between the matrix products, or is not due yet.
-    Spaced,
+    OtherAccumulator,
+    /// tensor: loads are spread between the matrix products, and it is the winner's turn: a load after enough products, otherwise a
+    /// product.
+    LoadSpacing,
     /// scoreboard: the runner-up would start one more result in flight than there are scoreboards.
     FewerScoreboards,
     /// scoreboard: the winner reads a result in flight, which frees its scoreboard.
     FreesScoreboard,
     /// dual-issue, pairing: the winner issues in the cycle of the previous instruction.
-    Pairs,
+    DualIssue,
 }
 
 impl Reason {
@@ -133,7 +134,7 @@ impl Reason {
         Reason::Ports,
         Reason::SourceOrder,
         Reason::Remembered,
-        Reason::Opens,
+        Reason::MakesReady,
         Reason::Chain,
         Reason::MemoryPath,
         Reason::Interleaved,
@@ -142,11 +143,11 @@ impl Reason {
         Reason::TooLarge,
         Reason::TakenBack,
         Reason::LoopCarried,
-        Reason::Alternates,
-        Reason::Spaced,
+        Reason::OtherAccumulator,
+        Reason::LoadSpacing,
         Reason::FewerScoreboards,
         Reason::FreesScoreboard,
-        Reason::Pairs,
+        Reason::DualIssue,
     ];
 
     /// Returns the reason as text that completes the sentence "it goes first because ...".
@@ -183,7 +184,7 @@ impl Reason {
             Reason::Ports => "more of its operands are in the reuse cache, or fewer share a bank",
             Reason::SourceOrder => "no other order scored better than that of the source",
             Reason::Remembered => "a region that looks the same was ordered like this",
-            Reason::Opens => "more becomes ready after it",
+            Reason::MakesReady => "more becomes ready after it",
             Reason::Chain => "it continues the chain that was placed last",
             Reason::MemoryPath => "more memory latency depends on it",
             Reason::Interleaved => "its operands are older: the chains alternate",
@@ -192,11 +193,11 @@ impl Reason {
             Reason::TooLarge => "the region is too large for the search; a list schedule was used",
             Reason::TakenBack => "the other was taken back: it led to a stall",
             Reason::LoopCarried => "this order takes fewer cycles per iteration",
-            Reason::Alternates => "it accumulates into other registers than the product before",
-            Reason::Spaced => "loads and matrix products alternate",
+            Reason::OtherAccumulator => "it accumulates into other registers than the product before",
+            Reason::LoadSpacing => "loads and matrix products alternate",
             Reason::FewerScoreboards => "the other would need one more scoreboard",
             Reason::FreesScoreboard => "it frees a scoreboard",
-            Reason::Pairs => "it issues together with the instruction before",
+            Reason::DualIssue => "it issues together with the instruction before",
         }
     }
 }

@@ -4,20 +4,20 @@
 use std::fmt;
 
 use super::backtracking::Backtracking;
-use super::barrier_coalescence::BarrierCoalescence;
+use super::barrier_coalescence::BARRIER_COALESCENCE;
 use super::combined::Combined;
 use super::critical_path::CriticalPath;
 use super::depth_first::DepthFirst;
 use super::dual_issue::{DualIssue, Pairing};
-use super::global::Global;
+use super::global::GLOBAL;
 use super::latency::Latency;
 use super::list::ListScheduling;
 use super::loop_aware::LoopAware;
 use super::permutation::Permutation;
-use super::prefetch::Prefetch;
+use super::prefetch::PREFETCH;
 use super::pressure::Pressure;
 use super::scoreboard::Scoreboard;
-use super::software_pipelining::SoftwarePipelining;
+use super::software_pipelining::SOFTWARE_PIPELINING;
 use super::strategy::Strategy;
 use super::tensor::Tensor;
 use super::tree::TreeScheduling;
@@ -39,10 +39,10 @@ const STRATEGIES: [&dyn Strategy; 20] = [
     &Tensor,
     &Scoreboard,
     &Combined,
-    &Global,
-    &SoftwarePipelining,
-    &BarrierCoalescence,
-    &Prefetch,
+    &GLOBAL,
+    &SOFTWARE_PIPELINING,
+    &BARRIER_COALESCENCE,
+    &PREFETCH,
     &DualIssue,
     &Pairing,
     &WarpSchedule,

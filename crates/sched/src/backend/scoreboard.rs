@@ -1,10 +1,10 @@
 //! Strategy `scoreboard`: an order that never has more results in flight than there are scoreboards, where one exists.
 //!
 //! A warp has six scoreboards. If a seventh instruction of variable latency issues, it shares a scoreboard with an earlier one, and the
-//! reader of the earlier result waits for both (a *false wait*). So a candidate that starts another result loses while `scoreboard-limit`
-//! results are in flight and another candidate reads one of them; among the others, a reader of a result that has arrived wins, because it
-//! frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n log n) for
-//! *n* items.
+//! reader of the earlier result waits for both (a *false wait*). So while `scoreboard-limit` results are in flight and some candidate reads
+//! one of them, a candidate that would put another result in flight loses. Among the others, a reader of a result that has arrived wins,
+//! because it frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n
+//! log n) for *n* items.
 //!
 //! Example: nine loads, each with a sum, and two scoreboards for the sake of the example.
 //!
@@ -17,7 +17,7 @@
 //! |---|---|---|---|
 //! | means | reuse of barrier registers | the order | the assignment of scoreboards is a pass of its own (phase 115), which reuses them |
 
-use super::engine::{CRITERIA, Candidate, Priority, RegionFigures, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -26,15 +26,15 @@ use crate::pressure::PressureTracker;
 /// The priority function: scoreboards, then stalls, then readers of results that have arrived, then the critical path.
 struct ByScoreboards {
     /// Maximum number of results in flight at once.
-    limit: usize,
+    max_in_flight: usize,
 }
 
 impl Priority for ByScoreboards {
     const CRITERIA: &'static [Reason] = &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
-        let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.limit;
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.max_in_flight;
         let frees = candidate.awaits_scoreboard && !candidate.sets_scoreboard;
         [-i64::from(crowds), -i64::from(candidate.stall), frees.into(), candidate.height.into(), 0]
     }
@@ -72,17 +72,17 @@ impl Strategy for Scoreboard {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
-    let facts = RegionFigures::new(region);
+    let groups = enter_region(region, tracker);
+    let analysis = RegionAnalysis::new(region);
     let limit = region.settings.knobs.scoreboard_limit.unwrap_or(region.costs.scoreboards());
-    run(&facts, groups.as_ref(), &mut ByScoreboards { limit }).into_schedule(region, tracker, Search::None)
+    run(&analysis, groups.as_ref(), &mut ByScoreboards { max_in_flight: limit }).into_schedule(region, tracker, Search::None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Knobs;
     use super::super::critical_path::CriticalPath;
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::*;
 
     /// Returns the maximum number of loads in flight: loads that have issued and whose sum has not.
@@ -105,7 +105,7 @@ mod tests {
         let pair = |at: usize| [format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at), format!("FADD R{}, R{}, R0", 30 + at, 10 + at)];
         let lines: Vec<String> = (0..12).flat_map(pair).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let mut bench = Bench::new(&lines);
+        let mut bench = TestRegion::new(&lines);
         let live_out: Vec<u16> = (30..42).collect();
         let (all, _) = bench.run(&CriticalPath, &[0, 1], &live_out);
         assert!(most_in_flight(&all.order, 12) > 6);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn few_loads_are_not_held_back() {
         let lines = ["LDS R10, [R1]", "FADD R11, R10, R0", "LDS R20, [R1+0x4]", "FADD R21, R20, R0"];
-        let (schedule, _) = Bench::new(&lines).run(&Scoreboard, &[0, 1], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&Scoreboard, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 }

@@ -2,7 +2,7 @@
 //! orders regions as backend B.
 //!
 //! A load whose result starts a long chain of arithmetic delays every iteration by its latency. The loop is split into two stages, the
-//! loads and the rest, and the stages of two iterations overlap:
+//! loads and the remaining instructions, and the stages of two iterations overlap:
 //!
 //! ```text
 //! bb0:  ...                                bb0:  ...
@@ -17,11 +17,11 @@
 //!                                                @%p BRA bb1; BRA bb2
 //! ```
 //!
-//! If a branch leads to the loop, the load before the loop has the condition of that branch as a guard. The guard of the load in the loop is
-//! the condition of the branch at its end, so exactly the same addresses are read as before; the last iteration needs no
-//! epilogue. The regions are ordered afterwards: B moves the load up, as it depends on the address and on the condition only. The result of
-//! the next iteration needs registers of its own (`pipeline-registers`) and a copy in each iteration. Iterations that the pass `unroll` has
-//! joined are pipelined together, which is how registers rotate.
+//! If a branch leads to the loop, the load before the loop has the condition of that branch as a guard. The guard of the load in the loop
+//! is the condition of the branch at its end, so exactly the same addresses are read as before; the last iteration needs no epilogue. The
+//! regions are ordered afterwards: backend B moves the load up, because it depends only on the address and on the condition. The result of
+//! the next iteration needs registers of its own (`pipeline-registers`) and a copy in each iteration. A loop that the pass `unroll` has
+//! unrolled by a factor is pipelined as it is; its copies of the body then use different registers, so fewer copies are needed.
 //!
 //! A load is moved if
 //!
@@ -29,10 +29,12 @@
 //!   thread may leave or call in the middle of the loop;
 //! - its address depends on registers that change from iteration to iteration only by arithmetic (at most `pipeline-address`
 //!   instructions for all loads, which are computed for the next iteration instead of this one);
-//! - the shorter one of the latency and of the chain that follows the load is at least `pipeline-gain` cycles and a copy for each register.
+//! - the gain, which is the latency of the load or the length of the dependence chain after it, whichever is shorter, is at least
+//!   `pipeline-gain` cycles plus one cycle for each register to copy.
 //!
-//! Departures from modulo scheduling: there are two stages, the initiation interval follows from the order of the block, and the
-//! registers rotate by copies, or by iterations that were joined before. Time: linear in the instructions of the loops.
+//! Departures from modulo scheduling (Rau 1994, "Iterative Modulo Scheduling"): there are always two stages, the initiation interval
+//! results from the order of the block instead of being chosen, and copies take the place of rotating registers. Time: linear in the
+//! instructions of the loops.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Space, Value};
@@ -41,77 +43,54 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::rearrange::{
-    BlockTimes, Change, ChangeReason, Surroundings, class_of, insert_before_end, is_arithmetic, plain_load, result_registers,
+    BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_arithmetic, plain_load, result_registers,
 };
-use super::reason::Reason;
-use super::strategy::{RegionScheduler, Strategy};
-use super::weighted::WeightedScheduling;
+use super::rearranging::RearrangingStrategy;
 
-/// Maximum number of instructions of a loop.
+/// Maximum number of instructions of a loop that is pipelined.
 const LARGEST_LOOP: usize = 1_000;
 
 /// The strategy `software-pipelining`.
-pub(super) struct SoftwarePipelining;
+pub(super) const SOFTWARE_PIPELINING: RearrangingStrategy = RearrangingStrategy {
+    name: "software-pipelining",
+    description: "loads the data of the next iteration during this one, then as b",
+    rearrange,
+};
 
-impl Strategy for SoftwarePipelining {
-    fn name(&self) -> &'static str {
-        "software-pipelining"
-    }
-
-    fn description(&self) -> &'static str {
-        "loads the data of the next iteration during this one, then as b"
-    }
-
-    fn reasons(&self) -> &'static [Reason] {
-        WeightedScheduling.reasons()
-    }
-
-    fn scheduler(&self) -> RegionScheduler {
-        WeightedScheduling.scheduler()
-    }
-
-    fn reports_register_demand(&self) -> bool {
-        false
-    }
-
-    fn rearranges(&self) -> bool {
-        true
-    }
-
-    fn rearrange(&self, function: &mut Function, surroundings: Surroundings<'_>) -> Vec<Change> {
-        let flow = ControlFlow::compute(function);
-        let times = BlockTimes::new(function, surroundings);
-        let mut changes = Vec::new();
-        for block in function.layout.clone() {
-            let Some(shape) = LoopShape::find(function, &flow, block) else { continue };
-            let found = choose(function, &shape, &times, surroundings);
-            if !found.loads.is_empty() {
-                pipeline(function, &shape, &found, &mut changes);
-            }
+/// Changes a function as the module comment describes. Returns every change with its reason.
+fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
+    let flow = ControlFlow::compute(function);
+    let times = BlockTimes::new(function, context);
+    let mut changes = Vec::new();
+    for block in function.layout.clone() {
+        let Some(single_loop) = SingleBlockLoop::find(function, &flow, block) else { continue };
+        let found = choose_loads(function, &single_loop, &times, context);
+        if !found.loads.is_empty() {
+            pipeline(function, &single_loop, &found, &mut changes);
         }
-        changes
     }
+    changes
 }
 
-/// A loop of one block with one entry, whose branch at the end decides about the next iteration.
-pub(super) struct LoopShape {
-    /// The block.
+/// A loop that consists of one block, is entered from one block, and ends with a conditional branch back to its start.
+pub(super) struct SingleBlockLoop {
+    /// The block that is the loop.
     pub(super) block: Block,
-    /// The block before the loop.
-    pub(super) before: Block,
-    /// The condition under which the loop follows the block before it; `None` if it is the only successor.
-    pub(super) entry: Option<Guard>,
-    /// The condition of the next iteration.
-    pub(super) guard: Guard,
-    /// The phis of the block: the part that each has in the first and in the next iteration.
+    /// The block from which the loop is entered.
+    pub(super) entry_block: Block,
+    /// The condition under which `entry_block` branches to the loop; `None` if the loop is its only successor.
+    pub(super) entry_guard: Option<Guard>,
+    /// The condition under which another iteration follows.
+    pub(super) continue_guard: Guard,
+    /// For each phi of the loop, its source from `entry_block` (first iteration) and its source from the loop (next iteration).
     pub(super) phis: FxHashMap<Value, (Part, Part)>,
 }
 
-impl LoopShape {
-    /// Returns the shape of the loop that a block is; `None` if it is no such loop.
-    pub(super) fn find(function: &Function, flow: &ControlFlow, block: Block) -> Option<LoopShape> {
+impl SingleBlockLoop {
+    /// Returns the loop that a block forms; `None` if the block is not a loop of this kind.
+    pub(super) fn find(function: &Function, flow: &ControlFlow, block: Block) -> Option<SingleBlockLoop> {
         let [first, second] = *flow.predecessors(block) else { return None };
-        let before = match (first == block, second == block) {
+        let entry_block = match (first == block, second == block) {
             (true, false) => second,
             (false, true) => first,
             _ => return None,
@@ -119,9 +98,9 @@ impl LoopShape {
         if function.blocks[block].insts.len() > LARGEST_LOOP {
             return None;
         }
-        let entry = match function.terminators(before) {
+        let entry = match function.terminators(entry_block) {
             [end] if function.insts[*end].is_machine(Opcode::BRA) => None,
-            _ => Some(branch_guard(function, before, block)?),
+            _ => Some(branch_guard(function, entry_block, block)?),
         };
         let guard = branch_guard(function, block, block)?;
         let mut phis = FxHashMap::default();
@@ -129,15 +108,16 @@ impl LoopShape {
             let source = |from: Block| {
                 function.sources(phi).chunks_exact(2).find(|pair| pair[1].kind == OperandKind::Block(from)).and_then(|pair| pair[0].part())
             };
-            if let (Some(result), Some(start), Some(next)) = (function.results(phi)[0].value(), source(before), source(block)) {
+            if let (Some(result), Some(start), Some(next)) = (function.results(phi)[0].value(), source(entry_block), source(block)) {
                 phis.insert(result, (start, next));
             }
         }
-        Some(LoopShape { block, before, entry, guard, phis })
+        Some(SingleBlockLoop { block, entry_block, entry_guard: entry, continue_guard: guard, phis })
     }
 }
 
-/// Returns the condition under which the two branches at the end of a block lead to `to`; `None` if it is no predicate of the thread.
+/// Returns the condition under which the two branches at the end of block `from` lead to `to`; `None` if the condition is not a predicate
+/// of the thread.
 pub(super) fn branch_guard(function: &Function, from: Block, to: Block) -> Option<Guard> {
     let [taken, other] = *function.terminators(from) else { return None };
     let target = |inst: Inst| match function.operands(inst) {
@@ -157,65 +137,70 @@ pub(super) fn branch_guard(function: &Function, from: Block, to: Block) -> Optio
     }
 }
 
-/// The loads of a loop to move.
-struct Chosen {
+/// The loads of a loop that are moved one iteration ahead.
+struct PipelinedLoads {
     /// The loads, in order.
     loads: Vec<Inst>,
-    /// The arithmetic of their addresses in the loop, in order.
-    addresses: Vec<Inst>,
+    /// The instructions of the loop that compute their addresses, in program order.
+    address_insts: Vec<Inst>,
 }
 
-/// The accesses of a loop that a load could conflict with.
+/// The instructions of a loop across which a load may not move to the previous iteration.
 #[derive(Default)]
-pub(super) struct Conflicts {
-    /// Whether threads may leave or call inside the block.
-    leaves: bool,
-    /// Whether threads may wait for others, or accesses are ordered.
-    is_ordered: bool,
-    /// The spaces that are written.
-    written: Vec<Space>,
+pub(super) struct LoopConflicts {
+    /// Whether the loop has an exit or a call inside the block.
+    may_exit_or_call: bool,
+    /// Whether the loop has a barrier, a fence, or an access that is volatile or not weak.
+    has_synchronization: bool,
+    /// The memory spaces that the loop writes.
+    written_spaces: Vec<Space>,
 }
 
-impl Conflicts {
-    /// Collects the accesses of a block.
-    pub(super) fn of(function: &Function, block: Block) -> Conflicts {
-        let mut found = Conflicts::default();
+impl LoopConflicts {
+    /// Collects the conflicts in a block.
+    pub(super) fn of_block(function: &Function, block: Block) -> LoopConflicts {
+        let mut found = LoopConflicts::default();
         let insts = &function.blocks[block].insts;
         for &inst in &insts[..insts.len() - function.terminators(block).len()] {
             let data = &function.insts[inst];
             let access = data.memory.map(|id| function.accesses[id]);
             if access.is_some_and(|access| access.volatile || access.order != Order::Weak) {
-                found.is_ordered = true;
+                found.has_synchronization = true;
             }
             match data.op.effect() {
                 Effect::None | Effect::Reads | Effect::Lanes | Effect::State => {}
-                // A write without a description may be anywhere.
-                Effect::Writes => found.written.push(access.map_or(Space::Generic, |access| access.space)),
-                Effect::Control => found.leaves = true,
-                _ => found.is_ordered = true,
+                // A write whose memory access is not described may be to any space.
+                Effect::Writes => found.written_spaces.push(access.map_or(Space::Generic, |access| access.space)),
+                Effect::Control => found.may_exit_or_call = true,
+                _ => found.has_synchronization = true,
             }
         }
         found
     }
 
-    /// Returns whether a load may be executed before the rest of the previous iteration.
-    pub(super) fn allow(&self, access: &MemoryAccess) -> bool {
+    /// Returns whether a load with this access may be executed one iteration early, before instructions of the previous iteration.
+    pub(super) fn allow_early(&self, access: &MemoryAccess) -> bool {
         let may_alias = |space: &Space| *space == Space::Generic || access.space == Space::Generic || *space == access.space;
         let is_constant = access.constant && access.space == Space::Global;
-        !self.leaves && (is_constant || !self.is_ordered && !self.written.iter().any(may_alias))
+        !self.may_exit_or_call && (is_constant || !self.has_synchronization && !self.written_spaces.iter().any(may_alias))
     }
 }
 
-/// Returns the arithmetic in the loop that an instruction needs for its address; `None` if the address depends on anything else that changes
-/// in the loop. `homes` has the defining instruction of each value of the loop.
-pub(super) fn address_slice(function: &Function, shape: &LoopShape, homes: &FxHashMap<Value, Inst>, inst: Inst) -> Option<FxHashSet<Inst>> {
+/// Returns the arithmetic instructions of the loop on which the address of `inst` depends; `None` if the address depends on other
+/// instructions of the loop, such as loads. `definitions_in_loop` has the defining instruction of each value of the loop.
+pub(super) fn address_slice(
+    function: &Function,
+    single_loop: &SingleBlockLoop,
+    definitions_in_loop: &FxHashMap<Value, Inst>,
+    inst: Inst,
+) -> Option<FxHashSet<Inst>> {
     let mut slice: FxHashSet<Inst> = FxHashSet::default();
     let mut work = vec![inst];
     while let Some(next) = work.pop() {
         for part in function.used(next) {
-            let Some(&home) = homes.get(&part.value) else { continue };
+            let Some(&home) = definitions_in_loop.get(&part.value) else { continue };
             if function.insts[home].is(Pseudo::Phi) {
-                shape.phis.get(&part.value)?;
+                single_loop.phis.get(&part.value)?;
             } else if !is_arithmetic(function, home) {
                 return None;
             } else if slice.insert(home) {
@@ -232,25 +217,30 @@ pub(super) fn definitions(function: &Function, block: Block) -> FxHashMap<Value,
 }
 
 /// Chooses the loads of a loop to move.
-fn choose(function: &Function, shape: &LoopShape, times: &BlockTimes<'_>, surroundings: Surroundings<'_>) -> Chosen {
-    let mut chosen = Chosen { loads: Vec::new(), addresses: Vec::new() };
-    let insts = &function.blocks[shape.block].insts;
-    let conflicts = Conflicts::of(function, shape.block);
-    let is_candidate = |inst: Inst| plain_load(function, inst).is_some_and(|access| conflicts.allow(access));
+fn choose_loads(
+    function: &Function,
+    single_loop: &SingleBlockLoop,
+    times: &BlockTimes<'_>,
+    context: RearrangeContext<'_>,
+) -> PipelinedLoads {
+    let mut chosen = PipelinedLoads { loads: Vec::new(), address_insts: Vec::new() };
+    let insts = &function.blocks[single_loop.block].insts;
+    let conflicts = LoopConflicts::of_block(function, single_loop.block);
+    let is_candidate = |inst: Inst| plain_load(function, inst).is_some_and(|access| conflicts.allow_early(access));
     if !insts.iter().any(|&inst| is_candidate(inst)) {
         return chosen;
     }
-    let homes = definitions(function, shape.block);
-    let heights = times.heights(function, shape.block);
+    let definitions_in_loop = definitions(function, single_loop.block);
+    let heights = times.heights(function, single_loop.block);
     let mut slices: FxHashSet<Inst> = FxHashSet::default();
     let (mut registers, mut gain) = (0, 0);
     for (position, &inst) in insts.iter().enumerate().filter(|&(_, &inst)| is_candidate(inst)) {
-        let Some(slice) = address_slice(function, shape, &homes, inst) else { continue };
-        let latency = class_of(function, inst).and_then(|class| surroundings.model.time(class)).map_or(0, |time| u32::from(time.usual));
+        let Some(slice) = address_slice(function, single_loop, &definitions_in_loop, inst) else { continue };
+        let latency = class_of(function, inst).and_then(|class| context.model.time(class)).map_or(0, |time| u32::from(time.usual));
         let saved = latency.min(heights[position].saturating_sub(latency));
         let needed = result_registers(function, inst);
         let union: FxHashSet<Inst> = slices.union(&slice).copied().collect();
-        if registers + needed > surroundings.knobs.pipeline_registers || union.len() > surroundings.knobs.pipeline_address || saved == 0 {
+        if registers + needed > context.knobs.pipeline_registers || union.len() > context.knobs.pipeline_address || saved == 0 {
             continue;
         }
         slices = union;
@@ -258,37 +248,38 @@ fn choose(function: &Function, shape: &LoopShape, times: &BlockTimes<'_>, surrou
         gain = gain.max(saved);
         chosen.loads.push(inst);
     }
-    // Each register is copied once in an iteration.
-    if gain < surroundings.knobs.pipeline_gain + registers as u32 {
+    // Each register of a moved load needs one copy per iteration, which is subtracted from the gain.
+    if gain < context.knobs.pipeline_gain + registers as u32 {
         chosen.loads.clear();
     }
-    chosen.addresses = insts.iter().copied().filter(|inst| slices.contains(inst)).collect();
+    chosen.address_insts = insts.iter().copied().filter(|inst| slices.contains(inst)).collect();
     chosen
 }
 
-/// Replaces the values of a loop in copies of its instructions.
+/// Copies instructions of a loop for another iteration: maps each value to its replacement in the copies.
 #[derive(Clone)]
-pub(super) struct Renaming {
+pub(super) struct ValueRenaming {
     parts: FxHashMap<Value, Part>,
 }
 
-impl Renaming {
-    /// Maps the phis of the loop to their values in the first iteration, or in the next one.
-    pub(super) fn new(shape: &LoopShape, is_next: bool) -> Renaming {
-        Renaming { parts: shape.phis.iter().map(|(&phi, &(start, next))| (phi, if is_next { next } else { start })).collect() }
+impl ValueRenaming {
+    /// Creates the mapping for copies of the next iteration if `is_next`, otherwise of the first iteration: each phi is mapped to its
+    /// source.
+    pub(super) fn new(single_loop: &SingleBlockLoop, is_next: bool) -> ValueRenaming {
+        ValueRenaming { parts: single_loop.phis.iter().map(|(&phi, &(start, next))| (phi, if is_next { next } else { start })).collect() }
     }
 
-    /// Returns the renaming of the iteration after the one that this is for: each phi has the value that was computed for it.
-    pub(super) fn advanced(&self, shape: &LoopShape) -> Renaming {
-        let parts = shape.phis.iter().map(|(&phi, &(_, next))| match self.kind(OperandKind::Value(next)) {
+    /// Returns the mapping for one iteration later: each phi is mapped to the value that the copies compute for its next iteration.
+    pub(super) fn advanced(&self, single_loop: &SingleBlockLoop) -> ValueRenaming {
+        let parts = single_loop.phis.iter().map(|(&phi, &(_, next))| match self.renamed(OperandKind::Value(next)) {
             OperandKind::Value(part) => (phi, part),
             _ => (phi, next),
         });
-        Renaming { parts: parts.collect() }
+        ValueRenaming { parts: parts.collect() }
     }
 
-    /// Returns what stands for an operand in the copies.
-    pub(super) fn kind(&self, kind: OperandKind) -> OperandKind {
+    /// Returns the operand that replaces `kind` in the copies.
+    pub(super) fn renamed(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
                 Some(new) => OperandKind::Value(Part { value: new.value, first: new.first + part.first, count: part.count }),
@@ -298,12 +289,12 @@ impl Renaming {
         }
     }
 
-    /// Copies an instruction with new results, which later copies read.
+    /// Copies an instruction, with new values as results. Later copies read these values.
     pub(super) fn copy(&mut self, function: &mut Function, inst: Inst, guard: Option<Guard>) -> Inst {
         let data = function.insts[inst].clone();
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.operands(inst));
         for operand in &mut operands[data.result_count()..] {
-            operand.kind = self.kind(operand.kind);
+            operand.kind = self.renamed(operand.kind);
         }
         for operand in &mut operands[..data.result_count()] {
             if let OperandKind::Value(part) = operand.kind {
@@ -321,16 +312,26 @@ impl Renaming {
 }
 
 /// Moves the chosen loads one iteration ahead.
-fn pipeline(function: &mut Function, shape: &LoopShape, chosen: &Chosen, changes: &mut Vec<Change>) {
-    let (mut first, mut next) = (Renaming::new(shape, false), Renaming::new(shape, true));
-    let addresses: Vec<Inst> = chosen.addresses.iter().map(|&inst| first.copy(function, inst, None)).collect();
-    let loads: Vec<Inst> = chosen.loads.iter().map(|&inst| first.copy(function, inst, shape.entry)).collect();
-    changes.extend(loads.iter().map(|&inst| Change { inst, from: shape.block, to: shape.before, reason: ChangeReason::FirstIteration }));
-    insert_before_end(function, shape.before, addresses.into_iter().chain(loads.iter().copied()));
-    let next_addresses: Vec<Inst> = chosen.addresses.iter().map(|&inst| next.copy(function, inst, None)).collect();
-    let next_loads: Vec<Inst> = chosen.loads.iter().map(|&inst| next.copy(function, inst, Some(shape.guard))).collect();
-    changes.extend(next_loads.iter().map(|&inst| Change { inst, from: shape.block, to: shape.block, reason: ChangeReason::NextIteration }));
-    insert_before_end(function, shape.block, next_addresses.into_iter().chain(next_loads.iter().copied()));
+fn pipeline(function: &mut Function, single_loop: &SingleBlockLoop, chosen: &PipelinedLoads, changes: &mut Vec<CodeChange>) {
+    let (mut first, mut next) = (ValueRenaming::new(single_loop, false), ValueRenaming::new(single_loop, true));
+    let addresses: Vec<Inst> = chosen.address_insts.iter().map(|&inst| first.copy(function, inst, None)).collect();
+    let loads: Vec<Inst> = chosen.loads.iter().map(|&inst| first.copy(function, inst, single_loop.entry_guard)).collect();
+    changes.extend(loads.iter().map(|&inst| CodeChange {
+        inst,
+        from: single_loop.block,
+        to: single_loop.entry_block,
+        reason: ChangeReason::FirstIteration,
+    }));
+    insert_before_end(function, single_loop.entry_block, addresses.into_iter().chain(loads.iter().copied()));
+    let next_addresses: Vec<Inst> = chosen.address_insts.iter().map(|&inst| next.copy(function, inst, None)).collect();
+    let next_loads: Vec<Inst> = chosen.loads.iter().map(|&inst| next.copy(function, inst, Some(single_loop.continue_guard))).collect();
+    changes.extend(next_loads.iter().map(|&inst| CodeChange {
+        inst,
+        from: single_loop.block,
+        to: single_loop.block,
+        reason: ChangeReason::NextIteration,
+    }));
+    insert_before_end(function, single_loop.block, next_addresses.into_iter().chain(next_loads.iter().copied()));
     // The old results become phis of the results of the two copies, so that their readers stay as they are.
     let mut phis = Vec::new();
     for ((&old, &start), &ahead) in chosen.loads.iter().zip(&loads).zip(&next_loads) {
@@ -342,20 +343,25 @@ fn pipeline(function: &mut Function, shape: &LoopShape, chosen: &Chosen, changes
                 continue;
             };
             let whole = |function: &Function, value: Value| Operand::from(function.whole(value));
-            let operands =
-                [whole(function, value), whole(function, start), shape.before.into(), whole(function, ahead), shape.block.into()];
+            let operands = [
+                whole(function, value),
+                whole(function, start),
+                single_loop.entry_block.into(),
+                whole(function, ahead),
+                single_loop.block.into(),
+            ];
             let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
             function.insts[phi].location = function.insts[old].location;
             phis.push(phi);
         }
     }
-    let insts = &mut function.blocks[shape.block].insts;
+    let insts = &mut function.blocks[single_loop.block].insts;
     insts.retain(|inst| !chosen.loads.contains(inst));
     insts.splice(0..0, phis);
-    remove_unread(function, shape.block, &chosen.addresses);
+    remove_unread(function, single_loop.block, &chosen.address_insts);
 }
 
-/// Removes those of the instructions of a block whose results no instruction reads any more.
+/// Removes those of `insts`, instructions of `block`, whose results are no longer read.
 fn remove_unread(function: &mut Function, block: Block, insts: &[Inst]) {
     let mut reads: FxHashMap<Value, usize> = FxHashMap::default();
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {

@@ -9,7 +9,7 @@
 
 use oriole_ir::Function;
 
-use super::rearrange::{Change, Surroundings};
+use super::rearrange::{CodeChange, RearrangeContext};
 use super::reason::Reason;
 use super::schedule::Schedule;
 use super::settings::Settings;
@@ -69,7 +69,7 @@ pub trait Strategy {
     }
 
     /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks.
-    fn largest_function(&self) -> usize {
+    fn chunk_threshold(&self) -> usize {
         usize::MAX
     }
 
@@ -95,7 +95,7 @@ pub trait Strategy {
         false
     }
 
-    /// Returns whether the yields of the control words are chosen by a model of several warps.
+    /// Returns whether the yield flags of the control words are chosen by a simulation of several warps (`oriole_ctrl::tune_yields`).
     fn tunes_yields(&self) -> bool {
         false
     }
@@ -107,7 +107,7 @@ pub trait Strategy {
 
     /// Changes a function in SSA form as a whole, before its regions are ordered: moves instructions between blocks, or removes some.
     /// Returns every change with its reason. The caller drops all changes if they need too many registers.
-    fn rearrange(&self, _function: &mut Function, _surroundings: Surroundings<'_>) -> Vec<Change> {
+    fn rearrange(&self, _function: &mut Function, _context: RearrangeContext<'_>) -> Vec<CodeChange> {
         Vec::new()
     }
 }

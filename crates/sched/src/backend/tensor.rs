@@ -2,14 +2,14 @@
 //!
 //! A matrix product occupies the tensor unit for several cycles and its result takes tens of cycles. The unit stays busy if
 //!
-//! - consecutive products accumulate into different registers, so that none waits for the one before (`Alternates`);
+//! - consecutive products accumulate into different registers, so that none waits for the one before (`OtherAccumulator`);
 //! - the loads of the next operands (`LDSM`, `LDS`, `LDGSTS`) are spread between the products, one after every `tensor-spacing` products,
-//!   instead of all before them or all after them (`Spaced`);
+//!   instead of all before them or all after them (`LoadSpacing`);
 //! - a product that can issue goes before other arithmetic (`Batch`).
 //!
-//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their
-//! order with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled
-//! by backend B. The order is used if it is shorter than the original one on the shared clock.
+//! Among products the longer critical path decides. So the waits for asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their order
+//! with memory accesses, come as late as the dependency graph allows. O(n log n) for *n* items. Regions with fewer than two products are
+//! scheduled by backend B. The order is used if it is shorter than the original one on the shared clock.
 //!
 //! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads for the next step.
 //!
@@ -26,7 +26,7 @@
 use oriole_hardware::units::Unit;
 use oriole_isa::Opcode;
 
-use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -35,50 +35,51 @@ use super::weighted::registers::Groups;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
-/// Smallest number of products for which the order matters.
+/// Minimum number of products in a region for which this strategy changes the order.
 const FEWEST_PRODUCTS: usize = 2;
 
 /// The priority function: stalls, then loads that are due, then products, then products with another accumulator, then the critical path.
 struct ByProducts {
-    /// Number of products between two loads.
-    spacing: u32,
+    /// Number of products to issue between two loads.
+    products_per_load: u32,
     /// Number of products since the last load.
-    since_load: u32,
+    products_since_load: u32,
     /// Step at which the last product issued, counted from 1; 0 if none has issued.
-    last_product: u32,
+    last_product_step: u32,
 }
 
 /// Returns whether an item is a matrix product.
-fn is_product(facts: &RegionFigures<'_>, node: u32) -> bool {
-    facts.unit(node) == Unit::Tensor.index()
+fn is_product(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
+    analysis.unit(node) == Unit::Tensor.index()
 }
 
 /// Returns whether an item loads operands of later products.
-fn is_load(facts: &RegionFigures<'_>, node: u32) -> bool {
-    let item = facts.item(node);
-    matches!(item.effect, OrderEffect::Access(_)) && (facts.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
+fn is_load(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
+    let item = analysis.item(node);
+    matches!(item.effect, OrderEffect::Access(_)) && (analysis.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
 }
 
 impl Priority for ByProducts {
-    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Spaced, Reason::Batch, Reason::Alternates, Reason::DependencyCycle];
+    const CRITERIA: &'static [Reason] =
+        &[Reason::Cost, Reason::LoadSpacing, Reason::Batch, Reason::OtherAccumulator, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, facts: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
-        let (product, load) = (is_product(facts, candidate.node), is_load(facts, candidate.node));
+    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let (product, load) = (is_product(analysis, candidate.node), is_load(analysis, candidate.node));
         // A load is due after `spacing` products; until then products come first. Before the first product, loads are always due.
-        let is_due = self.last_product == 0 || self.since_load >= self.spacing;
+        let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
         // A product whose latest predecessor is the previous product reads its result, so it continues the same accumulator.
-        let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product;
+        let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product_step;
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
 
     /// Updates the state for a candidate that has issued.
-    fn issued(&mut self, facts: &RegionFigures<'_>, candidate: &Candidate) {
-        if is_product(facts, candidate.node) {
-            (self.since_load, self.last_product) = (self.since_load + 1, candidate.step);
-        } else if is_load(facts, candidate.node) {
-            self.since_load = 0;
+    fn on_issue(&mut self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) {
+        if is_product(analysis, candidate.node) {
+            (self.products_since_load, self.last_product_step) = (self.products_since_load + 1, candidate.step);
+        } else if is_load(analysis, candidate.node) {
+            self.products_since_load = 0;
         }
     }
 }
@@ -105,9 +106,9 @@ impl Strategy for Tensor {
             Reason::Registers,
             Reason::Position,
             Reason::Cost,
-            Reason::Spaced,
+            Reason::LoadSpacing,
             Reason::Batch,
-            Reason::Alternates,
+            Reason::OtherAccumulator,
             Reason::DependencyCycle,
             Reason::SourceOrder,
             Reason::WeightedRegisters,
@@ -129,33 +130,34 @@ impl Strategy for Tensor {
 
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let groups = enter(region, tracker);
-    let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
+    let groups = enter_region(region, tracker);
+    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
-    let exceeded_scarcity = new.is_crowded(region);
+    let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
 /// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
 pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
-    let facts = RegionFigures::new(region);
-    let products = (0..region.graph.items() as u32).filter(|&node| is_product(&facts, node)).count();
+    let analysis = RegionAnalysis::new(region);
+    let products = (0..region.graph.items() as u32).filter(|&node| is_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
-    (products >= FEWEST_PRODUCTS).then(|| run(&facts, groups, &mut ByProducts { spacing, since_load: 0, last_product: 0 }))
+    (products >= FEWEST_PRODUCTS)
+        .then(|| run(&analysis, groups, &mut ByProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::testing::Bench;
+    use super::super::engine::testing::TestRegion;
     use super::super::settings::AllocationStage;
     use super::*;
 
     /// Creates a test region for scheduling after register allocation.
-    fn bench(lines: &[&str]) -> Bench {
-        let mut bench = Bench::new(lines);
-        bench.settings.stage = AllocationStage::Post;
-        bench
+    fn test_region(lines: &[&str]) -> TestRegion {
+        let mut test_region = TestRegion::new(lines);
+        test_region.settings.stage = AllocationStage::Post;
+        test_region
     }
 
     #[test]
@@ -166,10 +168,10 @@ mod tests {
             "HMMA.16816.F32 R8, R20, R36, R8",
             "HMMA.16816.F32 R8, R28, R38, R8",
         ];
-        let bench = bench(&lines);
-        let (schedule, _) = bench.run(&Tensor, &[], &[]);
+        let test_region = test_region(&lines);
+        let (schedule, _) = test_region.run(&Tensor, &[], &[]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
-        assert!(schedule.length.is_shorter_than(bench.before()));
+        assert!(schedule.length.is_shorter_than(test_region.original_length()));
     }
 
     #[test]
@@ -179,7 +181,7 @@ mod tests {
         lines.extend((0..3).map(|at| format!("LDS R{}, [R1+{:#x}]", 200 + at, 4 * at)));
         lines.extend((0..3).map(|at| format!("FADD R{}, R{}, R2", 210 + at, 200 + at)));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let (schedule, _) = bench(&lines).run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region(&lines).run(&Tensor, &[], &[]);
         let loads: Vec<usize> = (6..9).filter_map(|load| schedule.order.iter().position(|&position| position == load)).collect();
         assert!(loads.windows(2).all(|pair| pair[1] > pair[0] + 1), "no two loads are adjacent: {:?}", schedule.order);
     }
@@ -187,9 +189,9 @@ mod tests {
     #[test]
     fn code_without_products_gets_the_order_of_backend_b() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
-        let bench = bench(&lines);
-        let (schedule, _) = bench.run(&Tensor, &[], &[]);
-        let (other, _) = bench.run(&weighted::WeightedScheduling, &[], &[]);
+        let test_region = test_region(&lines);
+        let (schedule, _) = test_region.run(&Tensor, &[], &[]);
+        let (other, _) = test_region.run(&weighted::WeightedScheduling, &[], &[]);
         assert_eq!(schedule.order, other.order);
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum OpcodeOrder {
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
-    /// A read of a special register. The constraint depends on the register; see [`state`].
+    /// A read of a special register. The constraint depends on the register; see [`special_register_effect`].
     State,
     /// A constraint that does not depend on operands.
     Order(OrderEffect),
@@ -64,18 +64,13 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         (Effect::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
-        (Effect::Barrier | Effect::Other, _) if is_plain_barrier(opcode) => OpcodeOrder::Order(OrderEffect::Barrier),
+        (Effect::Barrier | Effect::Other, _) if properties.keeps_active_threads => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Barrier | Effect::Other, _) => OpcodeOrder::Order(OrderEffect::Sync),
         (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
         (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (effect, Some(space)) => access_order(opcode, effect, space, properties.memory),
     }
-}
-
-/// Returns whether an opcode synchronizes the threads of a block or waits for copies, and does nothing else.
-fn is_plain_barrier(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::BAR | Opcode::LDGDEPBAR | Opcode::SYNCS | Opcode::ARRIVES | Opcode::UTMACMDFLUSH)
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
@@ -92,26 +87,19 @@ fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memor
     }
 }
 
-/// Returns whether accesses after a fence or barrier wait until it is complete. Asynchronous instructions, such as `LDGDEPBAR` and bulk
-/// copies, only have to be issued first.
-pub(crate) fn blocks_later_accesses(opcode: Opcode) -> bool {
-    let is_barrier = matches!(opcode, Opcode::BAR | Opcode::UCGABAR_WAIT | Opcode::ACQBULK);
-    is_barrier || opcode.properties().effect == Effect::Fence
-}
-
 /// Returns whether an opcode is an atomic operation.
 pub(super) fn is_atomic(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG | Opcode::SURED)
 }
 
 /// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp.
-pub(super) fn needs_lanes(opcode: Opcode) -> bool {
+pub(super) fn depends_on_active_threads(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }
 
 /// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are constant for the
 /// thread, otherwise that of a clock read.
-pub(super) fn state(names: impl Iterator<Item = Symbol>) -> OrderEffect {
+pub(super) fn special_register_effect(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
     if names.peek().is_some() && names.all(Symbol::is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
 }

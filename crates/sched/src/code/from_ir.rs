@@ -1,84 +1,27 @@
 //! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
 //!
-//! [`push_values`] numbers the registers of all values consecutively ([`ValueNumbers`]): a value of width 4 gets four register numbers and
-//! one register group. Each register of a wider value, such as the accumulator of a matrix product, is a register group of its own, because
-//! its registers are often read, and free, one after the other. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
-
-use std::ops::Range;
+//! [`push_values`] uses the register numbers of [`ValueNumbers`]. [`push_allocated`] converts the instruction to its machine form and leaves
+//! the rest to [`from_machine`].
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::machine::machine_instruction;
-use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Value};
+use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
 use oriole_isa::{Opcode, RegFile, Symbol};
-use oriole_support::Index;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, AccessKnowledge, described_access, mix};
 use super::products::ProductRegisters;
-use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
+pub use super::value_numbers::ValueNumbers;
+use super::{Address, AliasSpace, Code, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
 fn pseudo_class() -> Class {
     Classes::get().of(Opcode::MOV, &[])
 }
 
-/// Largest width of a value, in registers, that is one register group.
-const WIDEST_GROUP: u8 = 4;
-
-/// The mapping between SSA values, register numbers and register groups.
-#[derive(Clone, Debug)]
-pub struct ValueNumbers {
-    /// By value: its lowest register number.
-    first: Vec<u32>,
-    /// By register number: the register group that it belongs to.
-    group: Vec<u32>,
-    /// All register groups.
-    groups: Vec<Group>,
-}
-
-impl ValueNumbers {
-    /// Assigns register numbers to all values of a function.
-    pub fn new(function: &Function) -> ValueNumbers {
-        let mut numbers = ValueNumbers { first: Vec::with_capacity(function.values.len()), group: Vec::new(), groups: Vec::new() };
-        for class in function.values.iter() {
-            numbers.first.push(numbers.group.len() as u32);
-            let (count, weight) = if class.width > WIDEST_GROUP { (class.width, 1) } else { (1, class.width) };
-            for _ in 0..count {
-                numbers.group.extend((0..weight).map(|_| numbers.groups.len() as u32));
-                numbers.groups.push(Group { class: RegisterClass::of_file(class.file), weight });
-            }
-        }
-        numbers
-    }
-
-    /// Returns the register numbers of a part of a value.
-    pub(crate) fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
-        let first = self.first[part.value.position()] + u32::from(part.first);
-        first..first + u32::from(part.count)
-    }
-
-    /// Returns the register numbers of a whole value.
-    pub(super) fn registers_of_value(&self, value: Value) -> Range<u32> {
-        let first = self.first[value.position()];
-        let end = self.first.get(value.position() + 1).copied().unwrap_or(self.group.len() as u32);
-        first..end
-    }
-
-    /// Returns the register groups of a whole value.
-    pub(crate) fn groups_of_value(&self, value: Value) -> Range<u32> {
-        let Range { start, end } = self.registers_of_value(value);
-        self.group[start as usize]..self.group[end as usize - 1] + 1
-    }
-
-    /// Returns code without items for these register numbers.
-    pub fn empty(&self) -> Code {
-        Code::new(self.group.len() as u32, self.groups.clone())
-    }
-}
-
 /// Appends an instruction whose operands are physical registers.
-pub fn push_allocated(code: &mut Code, function: &Function, products: &ProductRegisters, inst: Inst) {
+pub(crate) fn push_allocated(code: &mut Code, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
         return push_sched_barrier(code);
@@ -91,7 +34,7 @@ pub fn push_allocated(code: &mut Code, function: &Function, products: &ProductRe
         Some(id) => AccessKnowledge::Access(&function.accesses[id]),
     };
     from_machine::push(code, &instruction, known);
-    products.order_last(code, inst);
+    products.add_to_last_item(code, inst);
 }
 
 /// Appends an instruction whose operands are SSA values.
@@ -111,15 +54,16 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
         class,
         opcode,
         guarded: data.guard.is_some(),
-        exchanges: opcode.is_some_and(effect::needs_lanes),
-        converged: opcode.is_some_and(effect::needs_lanes) || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
+        exchanges: opcode.is_some_and(effect::depends_on_active_threads),
+        converged: opcode.is_some_and(effect::depends_on_active_threads)
+            || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
         effect,
         reads: &reg_accesses.reads,
         writes: &reg_accesses.writes,
         tied_writes: reg_accesses.tied_writes,
     };
-    code.push(&new, |register| numbers.group[register as usize]);
-    products.order_last(code, inst);
+    code.push(&new, |register| numbers.group_of(register));
+    products.add_to_last_item(code, inst);
 }
 
 /// Appends a scheduling barrier that accesses no registers.
@@ -223,7 +167,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             OrderEffect::None
         }
         OpcodeOrder::Order(effect) => effect,
-        OpcodeOrder::State => effect::state(names()),
+        OpcodeOrder::State => effect::special_register_effect(names()),
         OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
             let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };

@@ -98,8 +98,8 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'
         class,
         opcode: Some(instruction.opcode),
         guarded: !instruction.guard.is_always(),
-        exchanges: effect::needs_lanes(instruction.opcode),
-        converged: effect::needs_lanes(instruction.opcode) || reads.iter().chain(&writes).any(is_uniform),
+        exchanges: effect::depends_on_active_threads(instruction.opcode),
+        converged: effect::depends_on_active_threads(instruction.opcode) || reads.iter().chain(&writes).any(is_uniform),
         effect,
         reads: &reads,
         writes: &writes,
@@ -153,7 +153,7 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
             OrderEffect::SchedBarrier
         }
         OpcodeOrder::Order(effect) => effect,
-        OpcodeOrder::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
+        OpcodeOrder::State => effect::special_register_effect(instruction.operands.iter().filter_map(|operand| match operand.value {
             Value::Name(name) => Some(name),
             _ => None,
         })),

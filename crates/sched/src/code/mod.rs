@@ -11,21 +11,20 @@
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
 //! ([`Code::regions`]); each region is scheduled separately.
 //!
-//! **Ordered registers** ([`Code::order_registers`]) are registers that an item neither reads nor writes, but whose accesses must not move
-//! across it. Fences and waits of asynchronous matrix products have them.
+//! **Ordered registers** ([`Code::ordered_registers`]) are registers that an item neither reads nor writes, but whose accesses must not
+//! move across it. Fences and waits of asynchronous matrix products have them.
 
 mod effect;
 pub mod from_ir;
 pub mod from_machine;
 pub mod products;
+mod value_numbers;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use oriole_hardware::{Class, Port};
 use oriole_isa::{Opcode, RegFile};
-
-pub(crate) use effect::blocks_later_accesses;
 
 /// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,8 +144,8 @@ pub struct Item {
     written_groups: u16,
     /// Index in [`Code::ordered`] of the first ordered register.
     first_ordered: u32,
-    /// Number of ordered registers.
-    ordered: u16,
+    /// Number of ordered registers of the item (registers that it does not access, but whose accesses must not move across it).
+    ordered_count: u16,
     /// Whether the item waits until all earlier matrix products have ended.
     pub drains_products: bool,
 }
@@ -272,23 +271,23 @@ impl Code {
             read_groups,
             written_groups,
             first_ordered: self.ordered.len() as u32,
-            ordered: 0,
+            ordered_count: 0,
             drains_products: false,
         });
     }
 
     /// Makes every access to one of `registers` keep its order with the last item.
-    pub fn order_with_last(&mut self, registers: impl IntoIterator<Item = u32>) {
+    pub(crate) fn add_ordered_to_last(&mut self, registers: impl IntoIterator<Item = u32>) {
         let Some(item) = self.items.last_mut() else { return };
         self.ordered.truncate(item.first_ordered as usize);
         self.ordered.extend(registers);
-        item.ordered = (self.ordered.len() - item.first_ordered as usize) as u16;
+        item.ordered_count = (self.ordered.len() - item.first_ordered as usize) as u16;
     }
 
     /// Returns the registers that an item does not access, but whose accesses keep their order with the item.
-    pub fn order_registers(&self, item: &Item) -> &[u32] {
+    pub(crate) fn ordered_registers(&self, item: &Item) -> &[u32] {
         let start = item.first_ordered as usize;
-        &self.ordered[start..start + usize::from(item.ordered)]
+        &self.ordered[start..start + usize::from(item.ordered_count)]
     }
 
     /// Appends the register groups of `reg_accesses`, each once, to [`Code::item_groups`]. Returns how many were appended.

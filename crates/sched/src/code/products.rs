@@ -35,18 +35,19 @@ use oriole_isa::Opcode;
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::from_ir::ValueNumbers;
+use super::value_numbers::ValueNumbers;
 use super::{Code, from_machine};
 
-/// The ordered registers of the instructions of a function that have any.
+/// For each fence, wait and descriptor update of a function, the registers whose accesses must not move across it (its *ordered
+/// registers*).
 #[derive(Clone, Default, Debug)]
 pub struct ProductRegisters {
     /// Registers that every fence and every wait orders.
-    common: Vec<u32>,
-    /// The instructions with ordered registers; `None` for those that have the common ones.
-    instructions: FxHashMap<Inst, Option<Vec<u32>>>,
-    /// The waits after which no product is running.
-    drains: FxHashSet<Inst>,
+    common_registers: Vec<u32>,
+    /// For each instruction that has ordered registers, the list of them; `None` if they are those of `common`.
+    ordered_registers: FxHashMap<Inst, Option<Vec<u32>>>,
+    /// The waits after which no product is in flight.
+    final_waits: FxHashSet<Inst>,
 }
 
 impl ProductRegisters {
@@ -61,7 +62,7 @@ impl ProductRegisters {
             found.add_descriptor_updates(function, numbers, &function.blocks[block].insts);
         }
         let registers = |values: &[Value]| -> Vec<u32> { values.iter().flat_map(|&value| numbers.registers_of_value(value)).collect() };
-        found.common = registers(&accumulators);
+        found.common_registers = registers(&accumulators);
         for &block in &function.layout {
             // The products after the current instruction, up to the next fence: their operands, and the packs and copies that form these.
             let mut wanted: FxHashSet<Value> = FxHashSet::default();
@@ -76,24 +77,24 @@ impl ProductRegisters {
                     let mut operands: Vec<Value> = wanted.drain().chain(accumulators.iter().copied()).collect();
                     operands.sort_unstable_by_key(|value| value.position());
                     operands.dedup();
-                    found.instructions.insert(inst, Some(registers(&operands)));
+                    found.ordered_registers.insert(inst, Some(registers(&operands)));
                 }
             }
         }
         found
     }
 
-    /// Adds a wait that leaves `pending` groups of products running.
+    /// Records the ordered registers of a wait after which `pending` groups of products are still in flight.
     fn add_wait(&mut self, inst: Inst, pending: i64) {
-        self.instructions.insert(inst, None);
+        self.ordered_registers.insert(inst, None);
         if pending == 0 {
-            self.drains.insert(inst);
+            self.final_waits.insert(inst);
         }
     }
 
     /// Orders the instructions that compute the next descriptor after the products that read the current one.
     fn add_descriptor_updates(&mut self, function: &Function, numbers: &ValueNumbers, insts: &[Inst]) {
-        let mut positions = Positions::default();
+        let mut positions = AccessPositions::default();
         for (position, &inst) in insts.iter().enumerate() {
             let updated = if function.insts[inst].is(Pseudo::Pack) { updated_value(function, inst) } else { None };
             for (index, operand) in function.sources(inst).iter().enumerate() {
@@ -102,7 +103,7 @@ impl ProductRegisters {
                 let is_phi = function.insts[insts[definition]].is(Pseudo::Phi);
                 let is_read_later = positions.last_reads.get(&(updated, index as u8)).is_some_and(|&read| read > definition);
                 if function.values[word].width == 1 && !is_phi && !is_read_later {
-                    let ordered = self.instructions.entry(insts[definition]).or_insert_with(|| Some(Vec::new()));
+                    let ordered = self.ordered_registers.entry(insts[definition]).or_insert_with(|| Some(Vec::new()));
                     ordered.iter_mut().for_each(|ordered| ordered.extend(numbers.registers_of_value(updated).nth(index)));
                 }
             }
@@ -111,43 +112,43 @@ impl ProductRegisters {
     }
 
     /// Finds the ordered registers of a function on physical registers.
-    pub fn on_registers(function: &Function) -> ProductRegisters {
-        let mut common: FxHashSet<u32> = FxHashSet::default();
+    pub(crate) fn on_registers(function: &Function) -> ProductRegisters {
+        let mut common_registers: FxHashSet<u32> = FxHashSet::default();
         let mut found = ProductRegisters::default();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
             if is_product(function, inst) {
-                common.extend(function.operands(inst).iter().flat_map(general_registers));
+                common_registers.extend(function.operands(inst).iter().flat_map(general_registers));
             } else if let Some(pending) = pending_groups(function, inst) {
                 found.add_wait(inst, pending);
             } else if function.insts[inst].is_machine(Opcode::WARPGROUP) {
-                found.instructions.insert(inst, None);
+                found.ordered_registers.insert(inst, None);
             }
         }
-        found.common = common.into_iter().collect();
-        found.common.sort_unstable();
+        found.common_registers = common_registers.into_iter().collect();
+        found.common_registers.sort_unstable();
         found
     }
 
-    /// Gives the last item of `code`, which is made from `inst`, its ordered registers, if it has any.
-    pub(super) fn order_last(&self, code: &mut Code, inst: Inst) {
-        let Some(registers) = self.instructions.get(&inst) else { return };
-        code.order_with_last(registers.as_ref().unwrap_or(&self.common).iter().copied());
+    /// Adds the ordered registers of `inst`, if it has any, to the last item of `code`, which must be the item of `inst`.
+    pub(super) fn add_to_last_item(&self, code: &mut Code, inst: Inst) {
+        let Some(registers) = self.ordered_registers.get(&inst) else { return };
+        code.add_ordered_to_last(registers.as_ref().unwrap_or(&self.common_registers).iter().copied());
         if let Some(item) = code.items.last_mut() {
-            item.drains_products = self.drains.contains(&inst);
+            item.drains_products = self.final_waits.contains(&inst);
         }
     }
 }
 
-/// The positions of the instructions of a block that access values.
+/// Positions in a block at which values are defined and last read.
 #[derive(Default)]
-struct Positions {
-    /// By value: the position of its definition.
+struct AccessPositions {
+    /// For each value, the position of its definition.
     definitions: FxHashMap<Value, usize>,
-    /// By register of a value: the position of its last read so far.
+    /// For each register of a value, the position of its last read so far.
     last_reads: FxHashMap<(Value, u8), usize>,
 }
 
-impl Positions {
+impl AccessPositions {
     /// Records the accesses of an instruction.
     fn add(&mut self, function: &Function, position: usize, inst: Inst) {
         for part in function.used(inst) {
@@ -157,7 +158,8 @@ impl Positions {
     }
 }
 
-/// Returns the value whose registers a pack of uniform registers keeps in their places, at least one of them; `None` if there is none.
+/// Returns the value of which a pack of uniform registers keeps at least one register at the same index; `None` if there is none. The pack
+/// is then an update of that value.
 fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
     let sources = function.sources(pack);
     sources.iter().enumerate().find_map(|(index, operand)| {
@@ -173,7 +175,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
-/// Returns the number of groups of products that may still run after an instruction, a `WARPGROUP.DEPBAR`; `None` for others.
+/// Returns the number of groups of products that may still be in flight after a `WARPGROUP.DEPBAR`; `None` for other instructions.
 fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
@@ -279,7 +281,7 @@ mod tests {
     #[test]
     fn arithmetic_moves_across_products_and_waits() {
         let code = code(PRODUCT);
-        // `%7` to the front of the wait, of the product and of the fence; `%5` behind the wait.
+        // `%7` moves before the wait, before the product and before the fence; `%5` moves after the wait.
         for (from, to) in [(11, 9), (11, 6), (11, 4), (8, 9)] {
             assert_eq!(moved(&code, from, to), (Ok(()), true), "{from} to {to}");
         }
@@ -288,7 +290,8 @@ mod tests {
     #[test]
     fn operands_and_accumulators_do_not_move_across_fences_and_waits() {
         let code = code(PRODUCT);
-        // The sum of the accumulator before the wait; the operand `%9` after the fence; the fence after the product.
+        // None of these moves is legal: the sum of the accumulator before the wait, the operand `%9` after the fence, the fence after the
+        // product.
         for (from, to) in [(10, 9), (3, 4), (4, 6)] {
             let (verdict, is_allowed) = moved(&code, from, to);
             assert!(verdict.is_err() && !is_allowed, "{from} to {to}: {verdict:?}, {is_allowed}");

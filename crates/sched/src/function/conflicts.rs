@@ -7,7 +7,7 @@
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
 
-use super::{ChunkCode, ScheduleError, Scheduler, Scratch, Stats, chunks};
+use super::{BlockScratch, ChunkCode, ScheduleError, Scheduler, Stats, chunks};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, from_ir, from_machine};
@@ -32,7 +32,7 @@ impl Scheduler<'_> {
             let is_short = function.blocks[block].insts.len() <= MAX_ITEMS;
             is_short
                 && loops.depth(block) > 0
-                && self.cost(function, &products, &mut builder, &function.blocks[block].insts).is_conflicting()
+                && self.cost(function, &products, &mut builder, &function.blocks[block].insts).has_many_conflicts()
         });
         let blocks: Vec<_> = blocks.collect();
         if blocks.is_empty() {
@@ -40,11 +40,11 @@ impl Scheduler<'_> {
         }
         let other = Scheduler { backend: Backend::C, ..*self };
         let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
-        for chunk in chunks(function, other.backend.strategy().largest_function()) {
+        for chunk in chunks(function, other.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
-            let mut scratch = Scratch {
+            let mut scratch = BlockScratch {
                 builder: Builder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: other.backend.strategy().scheduler(),
@@ -66,7 +66,7 @@ impl Scheduler<'_> {
                 let new: Vec<_> = attempt.order.iter().map(|position| old[position - range.start]).collect();
                 let (before, after) =
                     (self.cost(function, &products, &mut builder, &old), self.cost(function, &products, &mut builder, &new));
-                let attempt = (after.conflicts < before.conflicts && after.cycles <= before.cycles).then_some(attempt);
+                let attempt = (after.conflict_cycles < before.conflict_cycles && after.cycles <= before.cycles).then_some(attempt);
                 match &attempt {
                     Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
                     None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
@@ -82,12 +82,12 @@ impl Scheduler<'_> {
         let mut code = from_machine::empty();
         insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, products, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
-        let mut cost = OrderCost { issued: issued as u32, cycles: 0, conflicts: 0 };
+        let mut cost = OrderCost { instructions: issued as u32, cycles: 0, conflict_cycles: 0 };
         for region in code.regions(0..code.items.len(), MAX_ITEMS) {
             let graph = builder.build(&code, region);
             let found = measure_allocated(&code, &graph, self.costs);
-            cost.cycles += found.exit.max(found.length.issued);
-            cost.conflicts += found.conflicts;
+            cost.cycles += found.exit_cycle.max(found.length.issued);
+            cost.conflict_cycles += found.conflict_cycles;
         }
         cost
     }
@@ -96,16 +96,16 @@ impl Scheduler<'_> {
 /// Estimated cost of one order of a block.
 struct OrderCost {
     /// Number of instructions.
-    issued: u32,
+    instructions: u32,
     /// Number of cycles of one execution by a lone warp.
     cycles: u32,
     /// Number of cycles lost by bank conflicts.
-    conflicts: u32,
+    conflict_cycles: u32,
 }
 
 impl OrderCost {
     /// Returns whether conflicts cost at least [`MIN_CONFLICTS`] of the issue slots.
-    fn is_conflicting(&self) -> bool {
-        f64::from(self.conflicts) >= MIN_CONFLICTS * f64::from(self.issued)
+    fn has_many_conflicts(&self) -> bool {
+        f64::from(self.conflict_cycles) >= MIN_CONFLICTS * f64::from(self.instructions)
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct Incoming {
     pub(super) edges: Vec<Edge>,
     /// For each run: its target node, and the index in `edges` after its last edge.
     pub(super) runs: Vec<(u32, u32)>,
-    /// By source node: the index in `edges` of the latest edge from it. Valid only if the index is in the current run.
+    /// For each source node, the index in `edges` of the latest edge from it. Valid only if the index is in the current run.
     latest_edge: Vec<u32>,
     /// Number of items of the region.
     pub(super) items: u32,

@@ -67,7 +67,7 @@ struct SpaceState {
     same_base: Option<BaseId>,
     /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
-    /// By base and cell index: the latest accesses of the cell.
+    /// For each base and cell index, the latest accesses of the cell.
     cells: FxHashMap<(BaseId, i64), Cell>,
 }
 
@@ -146,9 +146,9 @@ impl SpaceState {
 /// The accesses, fences and barriers of a region so far.
 #[derive(Default)]
 pub(super) struct MemoryOrder {
-    /// By memory space: its accesses so far.
+    /// For each memory space, its accesses so far.
     spaces: [SpaceState; SPACES],
-    /// By address form and base registers: the base.
+    /// For each address form and base registers, the base.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,
@@ -156,14 +156,14 @@ pub(super) struct MemoryOrder {
     last_strong: Option<u32>,
     /// Node of the latest fence; `None` if there is none.
     last_fence: Option<u32>,
-    /// Node of the latest barrier ([`OrderEffect::Sync`]); `None` if there is none.
+    /// Node of the latest point where threads may diverge or reconverge ([`OrderEffect::Sync`]); `None` if there is none.
     last_sync: Option<u32>,
     /// The latest barrier or point of divergence; `None` if there is none.
     last_barrier: Option<u32>,
     /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
     exchanges: Vec<u32>,
-    /// Items with [`Item::converged`] since the latest point of divergence, which must stay before the next one.
-    converged: Vec<u32>,
+    /// Items with [`Item::converged_items`] since the latest point of divergence, which must stay before the next one.
+    converged_items: Vec<u32>,
 }
 
 impl MemoryOrder {
@@ -171,7 +171,7 @@ impl MemoryOrder {
     pub(super) fn reset(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
-        self.converged.clear();
+        self.converged_items.clear();
         self.exchanges.clear();
         (self.base_count, self.last_strong, self.last_fence, self.last_sync, self.last_barrier) = (0, None, None, None, None);
     }
@@ -184,14 +184,22 @@ impl MemoryOrder {
         base
     }
 
-    /// Adds the edges of an item and records the item. `after` returns the latency, in cycles, of an edge from a fence or barrier node.
-    pub(super) fn add_item(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
+    /// Adds the edges of an item and records the item. `latency_after` returns the latency, in cycles, of an edge from a fence or barrier
+    /// node.
+    pub(super) fn add_item(
+        &mut self,
+        item: &Item,
+        node: u32,
+        base: Option<BaseId>,
+        incoming: &mut Incoming,
+        latency_after: impl Fn(u32) -> u16,
+    ) {
         if let OrderEffect::Access(access) = item.effect {
-            self.add_access(access, node, base, incoming, &after);
+            self.add_access(access, node, base, incoming, &latency_after);
         }
         if !matches!(item.effect, OrderEffect::None | OrderEffect::Access(_)) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
-            self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
+            self.last_fence.into_iter().for_each(|from| incoming.add(from, latency_after(from).max(1), EdgeKind::Order, false));
         }
         match item.effect {
             OrderEffect::None | OrderEffect::Access(_) => {}
@@ -203,7 +211,7 @@ impl MemoryOrder {
                 }
                 if matches!(item.effect, OrderEffect::Sync | OrderEffect::SchedBarrier) {
                     self.last_sync = Some(node);
-                    self.converged.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
+                    self.converged_items.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                 }
                 for space in &mut self.spaces {
                     space.outstanding().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
@@ -216,7 +224,7 @@ impl MemoryOrder {
             if let Some(from) = self.last_sync {
                 incoming.add(from, 1, EdgeKind::Order, false);
             }
-            self.converged.push(node);
+            self.converged_items.push(node);
         }
         if item.exchanges && !matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync) {
             if let Some(from) = self.last_barrier {
@@ -227,11 +235,18 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of a memory access and records the access.
-    fn add_access(&mut self, access: MemAccess, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
+    fn add_access(
+        &mut self,
+        access: MemAccess,
+        node: u32,
+        base: Option<BaseId>,
+        incoming: &mut Incoming,
+        latency_after: &impl Fn(u32) -> u16,
+    ) {
         if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.
-            self.last_barrier.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
+            self.last_barrier.into_iter().for_each(|from| incoming.add(from, latency_after(from).max(1), EdgeKind::Order, false));
             self.exchanges.push(node);
             return;
         }
@@ -256,7 +271,7 @@ impl MemoryOrder {
         for space in &mut self.spaces[spaces] {
             space.add_edges(node, base, cells.clone(), writes, incoming);
         }
-        self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
+        self.last_fence.into_iter().for_each(|from| incoming.add(from, latency_after(from).max(1), EdgeKind::Order, false));
         if access.strong {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
             self.last_strong = Some(node);

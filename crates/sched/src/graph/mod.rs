@@ -27,7 +27,7 @@ use std::ops::Range;
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::{Opcode, RegFile};
 
-use crate::code::{self, Code, Item, OrderEffect, RegAccess};
+use crate::code::{Code, Item, OrderEffect, RegAccess};
 pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
@@ -44,17 +44,18 @@ pub struct Graph {
     pub region: Range<usize>,
     /// All nodes in a topological order: each node comes after its predecessors.
     pub order: Vec<u32>,
-    /// By node: the index in `edges` of its first outgoing edge; the last element is the number of edges.
+    /// For each node, the index in `edges` of its first outgoing edge; the last element is the number of edges.
     first_edge: Vec<u32>,
     /// Outgoing edges, sorted by source node.
     edges: Vec<Edge>,
-    /// By node: the number of incoming edges.
-    dependence_counts: Vec<u32>,
-    /// For each item, cycles from issue until its results are ready for code after the region; see [`Graph::tail`].
+    /// For each node, the number of incoming edges.
+    predecessor_counts: Vec<u32>,
+    /// For each item, the number of cycles from issue until its results are ready for code after the region; see [`Graph::tail`].
     tails: Vec<u16>,
-    /// For each item, cycles from issue until the scheduling barrier after the region can issue; see [`Graph::barrier_latency`].
+    /// For each item, the number of cycles from issue until the scheduling barrier after the region can issue; see
+    /// [`Graph::barrier_latency`].
     barrier_latencies: Vec<u16>,
-    /// By item: as `tails`, but for a typical reader instead of the slowest one; see [`Graph::typical_tail`].
+    /// For each item, as `tails`, but for a typical reader instead of the slowest one; see [`Graph::typical_tail`].
     typical_tails: Vec<u16>,
     /// For each item, the first cycle in which its operands from before the region are available; see [`Graph::start_cycles`].
     operand_arrivals: Vec<u32>,
@@ -65,7 +66,7 @@ impl Graph {
     fn from_incoming(incoming: &Incoming, region: Range<usize>) -> Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
-        graph.dependence_counts = vec![0; nodes];
+        graph.predecessor_counts = vec![0; nodes];
         let mut first_edge = vec![0_u32; nodes + 1];
         for edge in &incoming.edges {
             first_edge[edge.node as usize + 1] += 1;
@@ -78,7 +79,7 @@ impl Graph {
         let mut start = 0;
         for &(node, end) in &incoming.runs {
             graph.order.push(node);
-            graph.dependence_counts[node as usize] = end - start;
+            graph.predecessor_counts[node as usize] = end - start;
             for edge in &incoming.edges[start as usize..end as usize] {
                 let at = &mut next[edge.node as usize];
                 graph.edges[*at as usize] = Edge { node, ..*edge };
@@ -97,7 +98,7 @@ impl Graph {
 
     /// Returns the number of nodes, joins included.
     pub fn nodes(&self) -> usize {
-        self.dependence_counts.len()
+        self.predecessor_counts.len()
     }
 
     /// Returns the number of edges.
@@ -112,8 +113,8 @@ impl Graph {
     }
 
     /// Returns, for each node, the number of incoming edges.
-    pub fn dependences(&self) -> &[u32] {
-        &self.dependence_counts
+    pub fn predecessor_counts(&self) -> &[u32] {
+        &self.predecessor_counts
     }
 
     /// Returns the number of cycles from an item's issue until its results are ready after the region. Only results that no item of the
@@ -135,10 +136,10 @@ impl Graph {
         self.barrier_latencies[node as usize].into()
     }
 
-    /// Returns the graph of a loop body in the steady state. Items wait for operands of the previous iteration until the cycles in
-    /// `starts`, and the next iteration needs results the cycles in `tails` after their items issue. The graph's own starts are dropped:
-    /// the previous iteration is where they come from.
-    pub(crate) fn with_loop(&self, starts: &[u32], tails: &[u32]) -> Graph {
+    /// Returns a copy of the graph with the timing of the loop's steady state. `starts` has, for each item, the first cycle in which its
+    /// operands from the previous iteration are available, and replaces the graph's own start cycles. `tails` has, for each item, the
+    /// cycles from its issue until the next iteration needs its results.
+    pub(crate) fn with_loop_timing(&self, starts: &[u32], tails: &[u32]) -> Graph {
         let mut graph = self.clone();
         graph.operand_arrivals = starts.to_vec();
         for (tail, &carried) in graph.tails.iter_mut().zip(tails) {
@@ -212,7 +213,7 @@ pub struct Builder<'m> {
     /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
     /// each region.
     stamp: u32,
-    /// By register number: its last writer and its readers since.
+    /// For each register number, its last writer and its readers since.
     registers: Vec<Register>,
     /// Elements of the linked lists of readers.
     readers: Vec<Reader>,
@@ -346,7 +347,7 @@ impl<'m> Builder<'m> {
         for access in code.writes(item) {
             self.overwrite(code, region, item, node, access);
         }
-        self.order_registers(code, region, item, node);
+        self.ordered_registers(code, region, item, node);
         // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
         // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
         for access in code.reads(item) {
@@ -360,10 +361,10 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::order_registers`]). The
+    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::ordered_registers`]). The
     /// item counts as a reader, which waits for the latest result, and as a writer, which later readers follow.
-    fn order_registers(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
-        for &register in code.order_registers(item) {
+    fn ordered_registers(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+        for &register in code.ordered_registers(item) {
             let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
             let state = *self.register(register);
             if state.writer != NONE && state.writer != node {
@@ -422,7 +423,7 @@ impl<'m> Builder<'m> {
         // An edge from a fence or barrier of variable latency counts with its usual latency.
         let after_order = |node: u32| {
             let item = &code.items[region.start + node as usize];
-            let is_blocking = item.opcode.is_some_and(code::blocks_later_accesses);
+            let is_blocking = item.opcode.is_some_and(|opcode| opcode.properties().blocks_later_accesses);
             self.model.time(item.class).filter(|_| is_blocking).map_or(1, |time| time.usual)
         };
         self.memory.add_item(item, node, base, &mut self.incoming, after_order);

@@ -227,7 +227,7 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
 
 /// Returns a random topological order of the graph's items.
 fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
-    let mut left = graph.dependences().to_vec();
+    let mut left = graph.predecessor_counts().to_vec();
     let mut ready: Vec<u32> = (0..graph.nodes() as u32).filter(|&node| left[node as usize] == 0).collect();
     let mut order = Vec::new();
     while !ready.is_empty() {

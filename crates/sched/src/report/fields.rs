@@ -11,9 +11,9 @@ use oriole_isa::{Opcode, Symbol};
 
 use crate::backend::AllocationStage;
 
-/// Rows of (scheduling class, field before register allocation, field after it). `-` means no field; `mma` means that [`PRODUCTS`] has the
-/// field.
-const TABLE: &[(&str, &str, &str)] = &[
+/// Rows of (scheduling class, field before register allocation, field after it). `-` means no field; `mma` means that
+/// [`FIELDS_OF_MATRIX_OPCODES`] has the field.
+const FIELDS_OF_CLASSES: &[(&str, &str, &str)] = &[
     ("alu", "fp", "alu"),
     ("compare", "fp", "alu"),
     ("select", "fp", "alu"),
@@ -93,7 +93,7 @@ const TABLE: &[(&str, &str, &str)] = &[
 
 /// Fields of matrix-multiply instructions after register allocation, as (opcode, required modifiers, field). The first matching row
 /// applies.
-const PRODUCTS: &[(Opcode, &[&str], &str)] = &[
+const FIELDS_OF_MATRIX_OPCODES: &[(Opcode, &[&str], &str)] = &[
     (Opcode::DMMA, &[], "dmma"),
     (Opcode::IMMA, &[".SP", ".16832"], "immaSp16832"),
     (Opcode::IMMA, &[".SP", ".16864"], "immaSp16832"),
@@ -110,12 +110,12 @@ const PRODUCTS: &[(Opcode, &[&str], &str)] = &[
 ];
 
 /// Opcodes of packed single-precision operations, which occupy both halves of the multiply-add pipe (field `fma2x`).
-const PACKED: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
+const PACKED_SINGLE: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
 
 /// Fields before register allocation, in the order in which the statistics lines print them.
-pub const BEFORE: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
+pub(crate) const FIELDS_BEFORE_ALLOCATION: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
 /// Fields after register allocation, in the order in which the statistics lines print them.
-pub const AFTER: [&str; 26] = [
+pub(crate) const FIELDS_AFTER_ALLOCATION: [&str; 26] = [
     "adu",
     "alu",
     "cbu",
@@ -145,29 +145,29 @@ pub const AFTER: [&str; 26] = [
 ];
 
 /// Returns the fields of a stage, in the order in which the statistics lines print them.
-pub fn all(stage: AllocationStage) -> &'static [&'static str] {
+pub(crate) fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str] {
     match stage {
-        AllocationStage::Pre => &BEFORE,
-        AllocationStage::Post => &AFTER,
+        AllocationStage::Pre => &FIELDS_BEFORE_ALLOCATION,
+        AllocationStage::Post => &FIELDS_AFTER_ALLOCATION,
     }
 }
 
-/// Returns the index in [`all`] of the field that an instruction counts for, or `None` if it has no field.
+/// Returns the index in [`fields_of_stage`] of the field that an instruction counts for, or `None` if it has no field.
 pub(crate) fn field_of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
-    let row = TABLE.iter().find(|row| row.0 == class.name())?;
+    let row = FIELDS_OF_CLASSES.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
         AllocationStage::Pre => row.1,
-        AllocationStage::Post if PACKED.contains(&opcode) => "fma2x",
+        AllocationStage::Post if PACKED_SINGLE.contains(&opcode) => "fma2x",
         AllocationStage::Post if row.2 == "mma" => matrix_field(opcode, modifiers)?,
         AllocationStage::Post => row.2,
     };
-    all(stage).iter().position(|field| *field == name)
+    fields_of_stage(stage).iter().position(|field| *field == name)
 }
 
 /// Returns the field of a matrix-multiply instruction after register allocation; `None` if it has none.
 fn matrix_field(opcode: Opcode, modifiers: &[Symbol]) -> Option<&'static str> {
     let has = |name: &&str| modifiers.iter().any(|modifier| modifier.spelling() == *name);
-    PRODUCTS.iter().find(|row| row.0 == opcode && row.1.iter().all(has)).map(|row| row.2)
+    FIELDS_OF_MATRIX_OPCODES.iter().find(|row| row.0 == opcode && row.1.iter().all(has)).map(|row| row.2)
 }
 
 #[cfg(test)]
@@ -180,19 +180,19 @@ mod tests {
     #[test]
     fn every_class_has_one_row_and_every_name_is_known() {
         for class in Classes::get().all() {
-            assert_eq!(TABLE.iter().filter(|row| row.0 == class.name()).count(), 1, "{}", class.name());
+            assert_eq!(FIELDS_OF_CLASSES.iter().filter(|row| row.0 == class.name()).count(), 1, "{}", class.name());
         }
-        for (class, before, after) in TABLE {
+        for (class, before, after) in FIELDS_OF_CLASSES {
             assert!(Classes::get().find(class).is_some(), "{class}");
-            assert!(*before == "-" || BEFORE.contains(before), "{before}");
-            assert!(["-", "mma"].contains(after) || AFTER.contains(after), "{after}");
+            assert!(*before == "-" || FIELDS_BEFORE_ALLOCATION.contains(before), "{before}");
+            assert!(["-", "mma"].contains(after) || FIELDS_AFTER_ALLOCATION.contains(after), "{after}");
         }
-        for (opcode, modifiers, field) in PRODUCTS {
-            assert!(AFTER.contains(field), "{opcode:?} {field}");
+        for (opcode, modifiers, field) in FIELDS_OF_MATRIX_OPCODES {
+            assert!(FIELDS_AFTER_ALLOCATION.contains(field), "{opcode:?} {field}");
             assert!(modifiers.iter().all(|modifier| Symbol::find(modifier).is_some()), "{opcode:?} {modifiers:?}");
         }
         let pipes: Vec<&str> = STATISTICS_PIPES.iter().map(|pipe| pipe.name).collect();
-        assert_eq!(pipes, AFTER, "the hardware model lists the same pipes");
+        assert_eq!(pipes, FIELDS_AFTER_ALLOCATION, "the hardware model lists the same pipes");
     }
 
     #[test]
@@ -213,7 +213,8 @@ mod tests {
         ] {
             let instruction = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             let class = Class::of(&instruction);
-            let field = |stage| field_of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| all(stage)[field]);
+            let field =
+                |stage| field_of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| fields_of_stage(stage)[field]);
             assert_eq!((field(AllocationStage::Pre), field(AllocationStage::Post)), (before, after), "{text}");
         }
     }

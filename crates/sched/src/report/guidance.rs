@@ -43,14 +43,14 @@ pub struct PassSummary {
     pub live_after: i32,
     /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
     /// proof.
-    pub proved: (usize, usize),
+    pub proved_and_unproved: (usize, usize),
 }
 
 impl PassSummary {
     /// Returns a phrase that says how many regions a search proved to be optimal, to be appended to a sentence; empty if nothing was
     /// searched.
-    pub fn proof(&self) -> String {
-        match self.proved {
+    pub fn proof_phrase(&self) -> String {
+        match self.proved_and_unproved {
             (0, 0) => String::new(),
             (proved, open) => format!("; no order is shorter in {proved} of {} searched regions", proved + open),
         }
@@ -87,7 +87,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
             if *live_after > 0 {
                 let _ = write!(text, "; {live_before} registers live before, {live_after} after");
             }
-            let _ = writeln!(text, "{}", pass.proof());
+            let _ = writeln!(text, "{}", pass.proof_phrase());
         }
         if let Some(target) = subject.target {
             let _ = writeln!(text, "  {target}");
@@ -97,7 +97,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
         block_lines(&mut text, block);
     }
     if level >= HIDING_LEVEL {
-        text.push_str(&latency_hiding::lines(&subject.code.hiding));
+        text.push_str(&latency_hiding::lines(&subject.code.latency_distances));
     }
     if level >= LOOP_LEVEL {
         let _ = writeln!(text, "{LOOP_HEADER}{}", subject.code.loops.len());
@@ -110,7 +110,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
 
 /// Appends the lines of one block.
 fn block_lines(text: &mut String, block: &BlockSchedule) {
-    let BlockSchedule { block, cycles, waited, executions, live, schedule } = block;
+    let BlockSchedule { block, cycles, idle_cycles: waited, executions, live, schedule } = block;
     let count = schedule.len();
     let _ = write!(text, "  {block:?}: {count} instructions, {cycles} cycles, {waited} of them waits, executed {executions} times");
     if let Some(live) = live {

@@ -2,7 +2,7 @@
 //!
 //! The distance is the number of issue cycles between the two instructions, stall cycles included. Scoreboard waits are not counted,
 //! because a wait is latency that was not hidden. Only the first consumer counts, and only if it is in the same block; results without a
-//! consumer in the block are counted separately ([`Distances::elsewhere`]).
+//! consumer in the block are counted separately ([`Distances::unread_in_block`]).
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -14,9 +14,9 @@ use rustc_hash::FxHashMap;
 use super::timeline::Controls;
 use crate::code::Code;
 
-/// The kind of dependence whose distance is measured.
+/// A kind of dependence whose distance, in issue cycles, is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Category {
+pub enum DistanceKind {
     /// From a shared-memory load to the first reader of its result.
     Lds,
     /// From a global-memory load to the first reader of its result.
@@ -27,9 +27,9 @@ pub enum Category {
     Antidep,
 }
 
-impl Category {
+impl DistanceKind {
     /// All categories, in the order of the published description of ptxas.
-    pub const ALL: [Category; 4] = [Category::Lds, Category::Ldg, Category::Xu64, Category::Antidep];
+    pub const ALL: [DistanceKind; 4] = [DistanceKind::Lds, DistanceKind::Ldg, DistanceKind::Xu64, DistanceKind::Antidep];
 
     /// Returns the name of the category in the published description of ptxas.
     pub fn name(self) -> &'static str {
@@ -37,11 +37,11 @@ impl Category {
     }
 
     /// Returns the category of the results of an instruction class, or `None` if their distances are not measured.
-    fn of_class(class: Class) -> Option<Category> {
+    fn of_class(class: Class) -> Option<DistanceKind> {
         match class.name() {
-            "load_shared" => Some(Category::Lds),
-            "load_global" => Some(Category::Ldg),
-            "double" | "special64" => Some(Category::Xu64),
+            "load_shared" => Some(DistanceKind::Lds),
+            "load_global" => Some(DistanceKind::Ldg),
+            "double" | "special64" => Some(DistanceKind::Xu64),
             _ => None,
         }
     }
@@ -59,7 +59,7 @@ pub struct Distances {
     /// Sum of all distances, in issue cycles.
     pub sum: u64,
     /// Number of instructions whose results are not read in their block.
-    pub elsewhere: u32,
+    pub unread_in_block: u32,
 }
 
 impl Distances {
@@ -77,7 +77,7 @@ impl Distances {
     }
 }
 
-/// The distances of all categories, indexed by [`Category`].
+/// The distances of all categories, indexed by [`DistanceKind`].
 pub type LatencyDistances = [Distances; 4];
 
 /// Returns the issue cycle of each instruction of a block, from stall counts only: scoreboard waits are ignored. `controls` gives the
@@ -92,11 +92,17 @@ fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
     slots
 }
 
-/// Adds the distances in one block to `hiding`.
-pub(crate) fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
+/// Adds the distances in one block to `distances`.
+pub(crate) fn add_block(
+    distances: &mut LatencyDistances,
+    code: &Code,
+    range: &Range<usize>,
+    insts: &[Inst],
+    controls: Option<Controls<'_>>,
+) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];
-    // By register number: the position of its last writer, and that of the last reader since.
+    // For each register number, the position of its last writer, and that of the last reader since.
     let mut writers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut readers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut is_read = vec![false; range.len()];
@@ -105,14 +111,14 @@ pub(crate) fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Rang
         for access in code.reads(item) {
             if let Some(&writer) = writers.get(&access.register)
                 && !std::mem::replace(&mut is_read[writer - range.start], true)
-                && let Some(category) = Category::of_class(code.items[writer].class)
+                && let Some(category) = DistanceKind::of_class(code.items[writer].class)
             {
-                hiding[category as usize].add(at(position) - at(writer));
+                distances[category as usize].add(at(position) - at(writer));
             }
         }
         let overwritten = code.writes(item).iter().filter_map(|access| readers.get(&access.register)).max();
         if let Some(&reader) = overwritten {
-            hiding[Category::Antidep as usize].add(at(position) - at(reader));
+            distances[DistanceKind::Antidep as usize].add(at(position) - at(reader));
         }
         for access in code.reads(item) {
             readers.insert(access.register, position);
@@ -123,20 +129,20 @@ pub(crate) fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Rang
         }
     }
     for position in range.clone().filter(|position| !is_read[position - range.start]) {
-        if let Some(category) = Category::of_class(code.items[position].class) {
-            hiding[category as usize].elsewhere += 1;
+        if let Some(category) = DistanceKind::of_class(code.items[position].class) {
+            distances[category as usize].unread_in_block += 1;
         }
     }
 }
 
 /// Returns the distances as text, one line per category.
-pub fn lines(hiding: &LatencyDistances) -> String {
+pub fn lines(distances: &LatencyDistances) -> String {
     let mut text = String::new();
-    for (category, found) in Category::ALL.into_iter().zip(hiding) {
+    for (category, found) in DistanceKind::ALL.into_iter().zip(distances) {
         let Distances { count, least, most, .. } = found;
-        let _ = write!(text, "# {} latency hiding: Num={count} Min={least} Max={most} Avg={:.2}", category.name(), found.average());
-        if found.elsewhere > 0 {
-            let _ = write!(text, " ({} not read in their block)", found.elsewhere);
+        let _ = write!(text, "# {} latency distances: Num={count} Min={least} Max={most} Avg={:.2}", category.name(), found.average());
+        if found.unread_in_block > 0 {
+            let _ = write!(text, " ({} not read in their block)", found.unread_in_block);
         }
         text.push('\n');
     }
@@ -164,14 +170,14 @@ mod tests {
         let code = from_machine::code(&lines.map(|line| parse(line).unwrap()));
         let insts: Vec<Inst> = (0..5).map(Inst::new).collect();
         let controls = |_: Inst| Control { stall: 2, ..Control::default() };
-        let mut hiding = LatencyDistances::default();
-        add_block(&mut hiding, &code, &(0..5), &insts, Some(&controls));
-        let [lds, ldg, double, anti] = hiding;
-        assert_eq!((lds.count, lds.elsewhere), (0, 0));
-        assert_eq!((ldg.count, ldg.least, ldg.most, ldg.elsewhere), (1, 4, 4, 1));
-        assert_eq!((double.count, double.least, double.elsewhere), (1, 2, 1));
+        let mut distances = LatencyDistances::default();
+        add_block(&mut distances, &code, &(0..5), &insts, Some(&controls));
+        let [lds, ldg, double, anti] = distances;
+        assert_eq!((lds.count, lds.unread_in_block), (0, 0));
+        assert_eq!((ldg.count, ldg.least, ldg.most, ldg.unread_in_block), (1, 4, 4, 1));
+        assert_eq!((double.count, double.least, double.unread_in_block), (1, 2, 1));
         assert_eq!((anti.count, anti.least), (1, 4));
-        let text = super::lines(&hiding);
-        assert!(text.contains("# LDG latency hiding: Num=1 Min=4 Max=4 Avg=4.00 (1 not read in their block)\n"), "{text}");
+        let text = super::lines(&distances);
+        assert!(text.contains("# LDG latency distances: Num=1 Min=4 Max=4 Avg=4.00 (1 not read in their block)\n"), "{text}");
     }
 }

@@ -24,7 +24,7 @@ enum PrintCondition {
 }
 
 /// Templates of the lines before register allocation.
-const BEFORE: &[(&str, PrintCondition)] = &[
+const LINES_BEFORE_ALLOCATION: &[(&str, PrintCondition)] = &[
     ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
     ("# [urregs=%d]", PrintCondition::UniformRegisters),
     ("# [_lat2inst=%.1f]", PrintCondition::Always),
@@ -54,7 +54,7 @@ const BEFORE: &[(&str, PrintCondition)] = &[
 ];
 
 /// Templates of the lines after register allocation.
-const AFTER: &[(&str, PrintCondition)] = &[
+const LINES_AFTER_ALLOCATION: &[(&str, PrintCondition)] = &[
     ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
     ("# [urregs=%d]", PrintCondition::UniformRegisters),
     ("# [_lat2inst=%.1f]", PrintCondition::Always),
@@ -106,8 +106,8 @@ fn figure_named(figures: &[(String, Figure)], name: &str) -> Figure {
 /// Returns the statistics lines of a stage.
 pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
-        AllocationStage::Pre => BEFORE,
-        AllocationStage::Post => AFTER,
+        AllocationStage::Pre => LINES_BEFORE_ALLOCATION,
+        AllocationStage::Post => LINES_AFTER_ALLOCATION,
     };
     let (instructions, registers) = (figure_named(figures, "inst").number(), figure_named(figures, "rregs").number());
     let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
@@ -225,7 +225,7 @@ mod tests {
         let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);
         assert!(all.lines().skip(1).all(|line| !line.contains(',')), "{all}");
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
-        for pipe in fields::AFTER {
+        for pipe in fields::FIELDS_AFTER_ALLOCATION {
             assert!(all.contains(&format!("[est {pipe}=0]")), "{pipe}");
             // The published lines have no throughput for `half`.
             assert_eq!(all.contains(&format!("[{pipe} thru=0.000000]")), pipe != "half", "{pipe}");

@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields;
 use super::latency_hiding::{self, LatencyDistances};
-use super::timeline::{self, Controls, FlowSummary, HardwareFigures, LatencyAssumption, Listing, ResultsInFlight, Timing};
+use super::timeline::{self, Controls, FlowSummary, HardwareFigures, InFlightAtBoundary, LatencyAssumption, Listing, Timing};
 use crate::backend::AllocationStage;
 use crate::code::{Code, Item, RegisterClass};
 use crate::function::LiveValues;
@@ -54,7 +54,7 @@ pub struct BlockSchedule {
     /// Estimated number of cycles of one execution.
     pub cycles: u32,
     /// Number of these cycles in which no instruction issues.
-    pub waited: u32,
+    pub idle_cycles: u32,
     /// Estimated number of executions per execution of the function.
     pub executions: f64,
     /// Maximum number of live general registers, as found before register allocation. `None` if it is unknown.
@@ -97,7 +97,7 @@ pub struct FunctionStatistics {
     pub worst_latency: f64,
     /// Estimated cycles if the warp never diverges.
     pub average_latency: f64,
-    /// Number of instructions for each field of the stage ([`fields::all`]).
+    /// Number of instructions for each field of the stage ([`fields::fields_of_stage`]).
     pub counts: Vec<u64>,
     /// Number of instructions without a field.
     pub without_field: u64,
@@ -110,15 +110,15 @@ pub struct FunctionStatistics {
     /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
     /// Distances between producers and consumers, by category.
-    pub hiding: LatencyDistances,
+    pub latency_distances: LatencyDistances,
     /// Counts for further fields of the statistics lines.
-    extra: ExtraCounts,
-    /// By field and unit: the number of cycles for which the instructions of the field keep the unit busy.
+    extra_counts: ExtraCounts,
+    /// For each field and unit, the number of cycles for which the instructions of the field keep the unit busy.
     busy_cycles_by_field: Vec<[f64; UNITS]>,
-    /// By unit: the number of cycles for which all instructions keep it busy.
+    /// For each unit, the number of cycles for which all instructions keep it busy.
     total_busy_cycles: [f64; UNITS],
     /// Estimated number of instructions issued per execution of the function.
-    issued: f64,
+    issued_insts: f64,
 }
 
 /// Counts for further fields of the statistics lines.
@@ -153,7 +153,7 @@ struct ExtraCounts {
 }
 
 /// Names of the latency classes whose results are rounded as IEEE 754 requires.
-const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
+const IEEE_ROUNDED_CLASSES: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
 /// The inputs of [`gather`] for final code, with control words and physical registers.
 #[derive(Clone, Copy)]
@@ -182,26 +182,26 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
     let controls = final_code.map(|code| code.controls);
     let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
     let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
-    let mut gathered = FunctionStatistics::empty(stage);
+    let mut statistics = FunctionStatistics::empty(stage);
     let mut pressure = Pressure::new(function, &listing);
     for (block, range) in &listing.blocks {
         let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
-        let executions = flow_summary.known.total[*block];
-        gathered.latency += usual.total_cycles(executions);
-        gathered.average_latency += usual.total_cycles(flow_summary.never_divergent.total[*block]);
-        gathered.worst_latency += worst.total_cycles(flow_summary.always_divergent.total[*block]);
-        gathered.count_block(function, *block, &listing.code, range, figures, executions);
+        let executions = flow_summary.by_analysis.total[*block];
+        statistics.latency += usual.total_cycles(executions);
+        statistics.average_latency += usual.total_cycles(flow_summary.never_divergent.total[*block]);
+        statistics.worst_latency += worst.total_cycles(flow_summary.always_divergent.total[*block]);
+        statistics.count_block(function, *block, &listing.code, range, figures, executions);
         let insts = &function.blocks[*block].insts;
-        latency_hiding::add_block(&mut gathered.hiding, &listing.code, range, insts, controls);
+        latency_hiding::add_block(&mut statistics.latency_distances, &listing.code, range, insts, controls);
         let live = match final_code {
             Some(code) => code.before.blocks.iter().find(|known| known.block == *block).and_then(|known| known.live),
-            None => pressure.block_peak(function, &listing, *block, range, &mut gathered),
+            None => pressure.block_peak(function, &listing, *block, range, &mut statistics),
         };
-        gathered.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
+        statistics.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
     }
-    gathered.loops = loop_metrics(function, flow_summary, &gathered.blocks);
-    gathered.divergent = divergent;
-    gathered
+    statistics.loops = loop_metrics(function, flow_summary, &statistics.blocks);
+    statistics.divergent = divergent;
+    statistics
 }
 
 /// The timing of a block.
@@ -230,7 +230,7 @@ fn block_times(
     controls: Option<Controls<'_>>,
 ) -> FxHashMap<Block, BlockTime> {
     let ranges: FxHashMap<Block, &Range<usize>> = listing.blocks.iter().map(|(block, range)| (*block, range)).collect();
-    let time = |block: Block, in_flight: &mut ResultsInFlight| {
+    let time = |block: Block, in_flight: &mut InFlightAtBoundary| {
         let range = ranges.get(&block)?;
         Some(match controls {
             Some(controls) => {
@@ -240,8 +240,8 @@ fn block_times(
             None => timeline::by_operands(&listing.code, range, figures, assumption, in_flight),
         })
     };
-    let merge = |ends: &FxHashMap<Block, ResultsInFlight>, from: &[Block], block: Block| {
-        let mut merged = ResultsInFlight::default();
+    let merge = |ends: &FxHashMap<Block, InFlightAtBoundary>, from: &[Block], block: Block| {
+        let mut merged = InFlightAtBoundary::default();
         for &from in from {
             if let Some(end) = ends.get(&from) {
                 merged.merge(&listing.results_at_entry(function, from, end, block));
@@ -249,14 +249,14 @@ fn block_times(
         }
         merged
     };
-    let mut ends: FxHashMap<Block, ResultsInFlight> = FxHashMap::default();
+    let mut ends: FxHashMap<Block, InFlightAtBoundary> = FxHashMap::default();
     let mut found = FxHashMap::default();
     // Two iterations: the first finds the results in flight along back edges, the second uses them.
     for _ in 0..2 {
         for &block in &flow_summary.order {
-            let is_header = !flow_summary.back[block].is_empty();
-            let mut first = merge(&ends, &flow_summary.forward[block], block);
-            let mut in_flight = if is_header { merge(&ends, &flow_summary.back[block], block) } else { first.clone() };
+            let is_header = !flow_summary.back_edge_predecessors[block].is_empty();
+            let mut first = merge(&ends, &flow_summary.forward_predecessors[block], block);
+            let mut in_flight = if is_header { merge(&ends, &flow_summary.back_edge_predecessors[block], block) } else { first.clone() };
             if let Some(timing) = time(block, &mut in_flight) {
                 let first_cycles = is_header.then(|| time(block, &mut first)).flatten().map_or(0, |timing| timing.cycles);
                 found.insert(block, BlockTime { first_iteration_extra: first_cycles.saturating_sub(timing.cycles), timing });
@@ -279,16 +279,16 @@ fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
 fn block_schedule(function: &Function, block: Block, timing: &Timing, executions: f64, live: Option<i32>) -> BlockSchedule {
     let insts = &function.blocks[block].insts;
     let is_machine = |inst: Inst| function.insts[inst].op.machine().is_some();
-    let schedule = insts.iter().zip(&timing.issued).filter(|(inst, _)| is_machine(**inst)).map(|(&inst, &cycle)| {
+    let schedule = insts.iter().zip(&timing.issue_cycles).filter(|(inst, _)| is_machine(**inst)).map(|(&inst, &cycle)| {
         let text = print_inst(function, inst);
         (cycle, text.split(" ;@").next().unwrap_or_default().to_owned())
     });
-    BlockSchedule { block, cycles: timing.cycles, waited: timing.waited, executions, live, schedule: schedule.collect() }
+    BlockSchedule { block, cycles: timing.cycles, idle_cycles: timing.idle_cycles, executions, live, schedule: schedule.collect() }
 }
 
 /// Returns the metrics of all loops.
 fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
-    let FlowSummary { loops, known: often, .. } = flow_summary;
+    let FlowSummary { loops, by_analysis: frequencies, .. } = flow_summary;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
     let metrics = |id| {
         let header = loops.get(id).header;
@@ -296,7 +296,7 @@ fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[Block
         let insts = || members.iter().flat_map(|&block| &function.blocks[block].insts).copied();
         let class = |inst: &Inst| class_name(function, *inst).unwrap_or_default();
         // If the header is never executed, all blocks of the loop have a share of 0.
-        let share = |block: Block| often.per_iteration[block] / often.per_iteration[header].max(f64::MIN_POSITIVE);
+        let share = |block: Block| frequencies.per_iteration[block] / frequencies.per_iteration[header].max(f64::MIN_POSITIVE);
         LoopMetrics {
             header,
             depth: loops.get(id).depth,
@@ -333,14 +333,14 @@ impl Pressure {
     }
 
     /// Returns the maximum number of live general registers in a block, `None` after register allocation. Also updates the maxima of the
-    /// function in `gathered`.
+    /// function in `statistics`.
     fn block_peak(
         &mut self,
         function: &Function,
         listing: &Listing,
         block: Block,
         range: &Range<usize>,
-        gathered: &mut FunctionStatistics,
+        statistics: &mut FunctionStatistics,
     ) -> Option<i32> {
         let live = LiveValues::of_block(function, listing.numbers.as_ref()?, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
@@ -350,11 +350,11 @@ impl Pressure {
             self.tracker.step(&listing.code, item);
             if item.opcode == Some(Opcode::CALL) {
                 let live = self.tracker.live()[RegisterClass::General as usize].max(0) as u64;
-                gathered.extra.live_at_calls = gathered.extra.live_at_calls.max(live);
+                statistics.extra_counts.live_at_calls = statistics.extra_counts.live_at_calls.max(live);
             }
         }
         let peak = self.tracker.peak();
-        for (most, class) in gathered.live.iter_mut().zip([RegisterClass::General, RegisterClass::Uniform]) {
+        for (most, class) in statistics.live.iter_mut().zip([RegisterClass::General, RegisterClass::Uniform]) {
             *most = (*most).max(peak[class as usize]);
         }
         Some(peak[RegisterClass::General as usize])
@@ -364,7 +364,7 @@ impl Pressure {
 impl FunctionStatistics {
     /// Returns statistics of zero instructions.
     fn empty(stage: AllocationStage) -> FunctionStatistics {
-        let fields = fields::all(stage).len();
+        let fields = fields::fields_of_stage(stage).len();
         FunctionStatistics {
             stage,
             instructions: 0,
@@ -376,11 +376,11 @@ impl FunctionStatistics {
             live: [0; 2],
             blocks: Vec::new(),
             loops: Vec::new(),
-            hiding: LatencyDistances::default(),
-            extra: ExtraCounts::default(),
+            latency_distances: LatencyDistances::default(),
+            extra_counts: ExtraCounts::default(),
             busy_cycles_by_field: vec![[0.0; UNITS]; fields],
             total_busy_cycles: [0.0; UNITS],
-            issued: 0.0,
+            issued_insts: 0.0,
             divergent: FxHashSet::default(),
         }
     }
@@ -401,7 +401,7 @@ impl FunctionStatistics {
             let item = &code.items[position];
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             self.instructions += 1;
-            self.issued += executions;
+            self.issued_insts += executions;
             let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
             self.total_busy_cycles[unit] += executions * cycles;
             match fields::field_of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
@@ -411,8 +411,8 @@ impl FunctionStatistics {
                 }
                 None => self.without_field += 1,
             }
-            self.extra.count_inst(function, inst, item);
-            self.extra.texture_readers += u64::from(code.reads(item).iter().any(|access| fetched.contains(&access.register)));
+            self.extra_counts.count_inst(function, inst, item);
+            self.extra_counts.texture_readers += u64::from(code.reads(item).iter().any(|access| fetched.contains(&access.register)));
             for access in code.writes(item) {
                 if item.class.name() == "texture" {
                     fetched.insert(access.register);
@@ -443,7 +443,7 @@ impl ExtraCounts {
         }
         self.uniform_insts += u64::from(item.class.attribute("unit") == Some("udp"));
         self.copies_to_uniform += u64::from(item.opcode == Some(Opcode::R2UR));
-        self.precise_insts += u64::from(PRECISE.contains(&class));
+        self.precise_insts += u64::from(IEEE_ROUNDED_CLASSES.contains(&class));
     }
 
     /// Counts a texture instruction by the source of its descriptor: constant bank, uniform register or general register.
@@ -502,7 +502,7 @@ pub struct LinkFacts {
 impl FunctionStatistics {
     /// Returns the maximum number of general registers live after a call.
     pub fn live_at_calls(&self) -> u64 {
-        self.extra.live_at_calls
+        self.extra_counts.live_at_calls
     }
 
     /// Returns the number of registers that a thread needs: the maximum number of live ones plus `beyond`.
@@ -516,7 +516,7 @@ impl FunctionStatistics {
         let found = launch.occupancy(machine).ok();
         let ratio = found.map_or(0.0, |found| found.ratio());
         let resident = found.map_or(0, |found| found.warps);
-        let extra = &self.extra;
+        let extra = &self.extra_counts;
         let count = |value: u64| Figure::Count(value);
         let mut list: Vec<(String, Figure)> = Vec::new();
         let mut add = |name: &str, figure: Figure| list.push((name.to_owned(), figure));
@@ -526,7 +526,7 @@ impl FunctionStatistics {
         add("tepid", count(extra.texture_readers));
         add("rregs", count(u64::from(if self.stage == AllocationStage::Pre { self.live[0] as u32 } else { facts.registers })));
         add("urregs", count(u64::from(facts.uniform_registers)));
-        add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
+        add("_lat2inst", Figure::Ratio(if self.issued_insts > 0.0 { self.latency / self.issued_insts } else { 0.0 }));
         add("FP16 inst", count(extra.half_insts));
         add("FP16 VectInst", count(extra.half_packed));
         add("Percentage Vectorized", Figure::Ratio(quotient(extra.half_packed as f64, extra.half_insts as f64)));
@@ -545,18 +545,18 @@ impl FunctionStatistics {
         add("est numDivergentBranches", count(facts.divergent_branches));
         add("attributeMemUsage", count(0));
         add("programSize", count(facts.program_bytes));
-        for (field, &number) in fields::all(self.stage).iter().zip(&self.counts) {
+        for (field, &number) in fields::fields_of_stage(self.stage).iter().zip(&self.counts) {
             add(&format!("est {field}"), count(number));
         }
         add("est pairs", count(0));
         let rounds = self.warps_per_cycle(f64::from(resident) / f64::from(machine.schedulers));
-        add("issue thru", Figure::Ratio(rounds * self.issued));
+        add("issue thru", Figure::Ratio(rounds * self.issued_insts));
         let busiest = |field: usize| self.busy_cycles_by_field[field].iter().copied().fold(0.0, f64::max) * rounds;
-        for (number, field) in fields::all(self.stage).iter().enumerate() {
+        for (number, field) in fields::fields_of_stage(self.stage).iter().enumerate() {
             add(&format!("{field} thru"), Figure::Ratio(busiest(number)));
         }
         if self.stage == AllocationStage::Pre {
-            let place = |name| fields::BEFORE.iter().position(|field| *field == name).map_or(0.0, busiest);
+            let place = |name| fields::FIELDS_BEFORE_ALLOCATION.iter().position(|field| *field == name).map_or(0.0, busiest);
             add("texLoadStore thru", Figure::Ratio(place("tex").max(place("loadStore"))));
         }
         let per_warp = (launch.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
@@ -585,7 +585,7 @@ impl FunctionStatistics {
     /// Returns the throughput: how many warps complete the function per cycle on a scheduler with `warps` resident warps.
     fn warps_per_cycle(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
-        let busiest = self.total_busy_cycles.iter().copied().fold(self.issued, f64::max);
+        let busiest = self.total_busy_cycles.iter().copied().fold(self.issued_insts, f64::max);
         quotient(warps, self.latency.max(warps * busiest))
     }
 }

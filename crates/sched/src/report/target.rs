@@ -19,7 +19,7 @@ pub struct Bounds {
     /// Resources of a thread block besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
     /// Number of registers that allocation may need beyond the live ones, because the alignment of tuples leaves gaps.
-    pub tuple_gaps: i32,
+    pub alignment_gaps: i32,
     /// Number of registers that the hardware allocates to a thread beyond those that its code can name.
     pub reserved: i32,
     /// Maximum number of registers that the code may name.
@@ -56,19 +56,19 @@ impl RegisterTarget {
     pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
         // Number of registers allocated to a thread beyond the live ones.
-        let beyond = bounds.tuple_gaps + bounds.reserved;
+        let beyond = bounds.alignment_gaps + bounds.reserved;
         let allocated = (live + beyond).min(bounds.limit + bounds.reserved).saturating_add(unit - 1) / unit * unit;
         let (warps, blocks, max_for_occupancy) =
             occupancy_by_blocks(allocated, machine, bounds).unwrap_or_else(|| occupancy_by_warps(allocated, unit, machine, bounds));
         // A requested target replaces the computed one, but the limit applies to both.
-        let registers = bounds.requested.unwrap_or(max_for_occupancy - beyond).min(bounds.limit - bounds.tuple_gaps).max(1);
+        let registers = bounds.requested.unwrap_or(max_for_occupancy - beyond).min(bounds.limit - bounds.alignment_gaps).max(1);
         RegisterTarget { live, unit, allocated, warps, blocks, max_for_occupancy, registers, bounds: *bounds }
     }
 
     /// Returns whether the register limit, and not occupancy alone, determines the target.
     pub(crate) fn is_limited(&self) -> bool {
-        let Bounds { tuple_gaps, reserved, limit, .. } = self.bounds;
-        self.live + tuple_gaps > limit || limit < self.max_for_occupancy - reserved
+        let Bounds { alignment_gaps, reserved, limit, .. } = self.bounds;
+        self.live + alignment_gaps > limit || limit < self.max_for_occupancy - reserved
     }
 }
 
@@ -98,7 +98,7 @@ fn occupancy_by_blocks(allocated: i32, machine: &Machine, bounds: &Bounds) -> Op
 impl fmt::Display for RegisterTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RegisterTarget { live, unit, allocated, warps, max_for_occupancy, registers, bounds, .. } = self;
-        let beyond = bounds.tuple_gaps + bounds.reserved;
+        let beyond = bounds.alignment_gaps + bounds.reserved;
         write!(f, "target {registers} registers: {live} were live, with {beyond} more in units of {unit} a thread gets {allocated}, ")?;
         match self.blocks {
             Some((blocks, threads)) => write!(f, "{blocks} blocks of {threads} threads")?,
@@ -124,7 +124,7 @@ mod tests {
 
     /// Returns bounds with 4 registers for tuple gaps, 2 hidden registers and full occupancy.
     fn bounds(launch: Option<Launch>, limit: i32) -> Bounds {
-        Bounds { launch, tuple_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
+        Bounds { launch, alignment_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
     }
 
     /// Returns the target for an original order with `live` live registers on sm_90.

@@ -4,7 +4,7 @@
 //! ready and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
 //! cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`by_controls`]). An instruction of variable
 //! latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the
-//! successors ([`ResultsInFlight`]). A loop header waits in every iteration for results of the previous iteration, and only once for
+//! successors ([`InFlightAtBoundary`]). A loop header waits in every iteration for results of the previous iteration, and only once for
 //! results from outside the loop.
 //!
 //! **Frequencies** are static estimates without a profile ([`BlockFrequencies`], [`LOOP_MODEL`]).
@@ -93,7 +93,7 @@ impl Listing {
 
     /// Returns the results in flight at the end of block `from`, as its successor `block` sees them. The result of a phi is ready when its
     /// operand for the predecessor `from` is ready.
-    pub(crate) fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
+    pub(crate) fn results_at_entry(&self, function: &Function, from: Block, end: &InFlightAtBoundary, block: Block) -> InFlightAtBoundary {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
         for &phi in function.phis(block) {
@@ -114,13 +114,13 @@ impl Listing {
 /// Issue cycles of one execution of a block.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Timing {
-    /// By instruction: its issue cycle, from the start of the block.
-    pub issued: Vec<u32>,
+    /// For each instruction, its issue cycle, from the start of the block.
+    pub issue_cycles: Vec<u32>,
     /// Number of cycles until the first instruction after the block can issue.
     pub cycles: u32,
     /// Number of cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
-    pub waited: u32,
-    /// By instruction: the reason and the length of its wait after the stall count of the previous instruction had elapsed. Filled by
+    pub idle_cycles: u32,
+    /// For each instruction, the reason and the length of its wait after the stall count of the previous instruction had elapsed. Filled by
     /// [`by_controls`] only.
     pub delays: Vec<Delay>,
 }
@@ -157,16 +157,16 @@ impl Delay {
 
 /// Results in flight at a block boundary.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct ResultsInFlight {
-    /// By scoreboard: the number of cycles until it is released.
+pub struct InFlightAtBoundary {
+    /// For each scoreboard, the number of cycles until it is released.
     scoreboards: Vec<u32>,
-    /// By register number: the number of cycles until its value is ready. Registers without an entry are ready.
+    /// For each register number, the number of cycles until its value is ready. Registers without an entry are ready.
     registers: FxHashMap<u32, u32>,
 }
 
-impl ResultsInFlight {
+impl InFlightAtBoundary {
     /// Merges the results in flight at the end of another predecessor: the longer time counts.
-    pub fn merge(&mut self, other: &ResultsInFlight) {
+    pub fn merge(&mut self, other: &InFlightAtBoundary) {
         self.scoreboards.resize(self.scoreboards.len().max(other.scoreboards.len()), 0);
         for (cycles, other) in self.scoreboards.iter_mut().zip(&other.scoreboards) {
             *cycles = (*cycles).max(*other);
@@ -185,15 +185,15 @@ pub(crate) fn by_operands(
     range: &Range<usize>,
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
-    in_flight: &mut ResultsInFlight,
+    in_flight: &mut InFlightAtBoundary,
 ) -> Timing {
     let mut timing = Timing::default();
-    // By register: the cycle in which its value is ready for a reader in another block. The port of that reader is unknown, so the
+    // For each register, the cycle in which its value is ready for a reader in another block. The port of that reader is unknown, so the
     // longest latency of the writer's scheduling class is used.
     let mut ready = std::mem::take(&mut in_flight.registers);
-    // By register: the last writer in this block, with its issue cycle and port; for readers in the block the latency is exact.
+    // For each register, the last writer in this block, with its issue cycle and port; for readers in the block the latency is exact.
     let mut written: FxHashMap<u32, (usize, u32, Option<Port>)> = FxHashMap::default();
-    // By unit: the first cycle in which it is free.
+    // For each unit, the first cycle in which it is free.
     let mut free = [0_u32; UNITS];
     for position in range.clone() {
         let item = &code.items[position];
@@ -215,10 +215,10 @@ pub(crate) fn by_operands(
             let unit = figures.costs.unit(item.class);
             at = at.max(free[unit]);
             free[unit] = at + figures.costs.cycles(item.class).max(1) as u32;
-            timing.waited += at - timing.cycles;
+            timing.idle_cycles += at - timing.cycles;
             timing.cycles = at + 1;
         }
-        timing.issued.push(at);
+        timing.issue_cycles.push(at);
         let takes = match figures.model.time(item.class) {
             _ if item.opcode.is_none() => 0,
             Some(time) => assumption.cycles_of(time),
@@ -243,7 +243,7 @@ pub fn by_controls(
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
     controls: Controls<'_>,
-    in_flight: &mut ResultsInFlight,
+    in_flight: &mut InFlightAtBoundary,
 ) -> Timing {
     let mut timing = Timing::default();
     let released = &mut in_flight.scoreboards;
@@ -274,8 +274,8 @@ pub fn by_controls(
                 *until = (*until).max(at + u32::from(cycles));
             }
         }
-        timing.waited += at - timing.cycles;
-        timing.issued.push(at);
+        timing.idle_cycles += at - timing.cycles;
+        timing.issue_cycles.push(at);
         let least = u8::from(!figures.costs.dual_issue());
         timing.cycles = at + u32::from(control.stall.max(least));
     }
@@ -288,14 +288,14 @@ pub fn by_controls(
 pub struct FlowSummary {
     /// Reachable blocks in reverse post-order.
     pub order: Vec<Block>,
-    /// By block: its predecessors by forward edges.
-    pub forward: IndexVec<Block, Vec<Block>>,
-    /// By block: its predecessors by back edges; empty except for loop headers.
-    pub back: IndexVec<Block, Vec<Block>>,
+    /// For each block, its predecessors by forward edges.
+    pub forward_predecessors: IndexVec<Block, Vec<Block>>,
+    /// For each block, its predecessors by back edges; empty except for loop headers.
+    pub back_edge_predecessors: IndexVec<Block, Vec<Block>>,
     /// The loops of the function.
     pub loops: Loops,
     /// Block frequencies with the divergence that the analysis found.
-    pub known: BlockFrequencies,
+    pub by_analysis: BlockFrequencies,
     /// Block frequencies if warps never diverge.
     pub never_divergent: BlockFrequencies,
     /// Block frequencies if warps diverge at every branch.
@@ -307,15 +307,24 @@ impl FlowSummary {
     pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> FlowSummary {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
-        let mut forward: IndexVec<Block, Vec<Block>> = IndexVec::filled(function.blocks.len(), Vec::new());
-        let mut back = forward.clone();
+        let mut forward_predecessors: IndexVec<Block, Vec<Block>> = IndexVec::filled(function.blocks.len(), Vec::new());
+        let mut back_edge_predecessors = forward_predecessors.clone();
         for &block in flow.reverse_post_order() {
             let reachable = flow.predecessors(block).iter().copied().filter(|&from| flow.is_reachable(from));
-            (forward[block], back[block]) = reachable.partition(|&from| flow.position(from) < flow.position(block));
+            (forward_predecessors[block], back_edge_predecessors[block]) =
+                reachable.partition(|&from| flow.position(from) < flow.position(block));
         }
-        let often = |divergence| BlockFrequencies::compute(function, &flow, &loops, LOOP_MODEL, divergence);
-        let (known, never_divergent, always_divergent) =
-            (often(Divergence::At(divergent)), often(Divergence::Never), often(Divergence::Always));
-        FlowSummary { order: flow.reverse_post_order().to_vec(), forward, back, loops, known, never_divergent, always_divergent }
+        let frequencies = |divergence| BlockFrequencies::compute(function, &flow, &loops, LOOP_MODEL, divergence);
+        let (by_analysis, never_divergent, always_divergent) =
+            (frequencies(Divergence::At(divergent)), frequencies(Divergence::Never), frequencies(Divergence::Always));
+        FlowSummary {
+            order: flow.reverse_post_order().to_vec(),
+            forward_predecessors,
+            back_edge_predecessors,
+            loops,
+            by_analysis,
+            never_divergent,
+            always_divergent,
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{Change, ChangeReason, Length, Reason, Schedule, ScheduleMode, Search};
+use crate::backend::{ChangeReason, CodeChange, Length, Reason, Schedule, ScheduleMode, Search};
 
 /// One scheduling decision; instructions are indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +113,7 @@ impl TracedAttempt {
 }
 
 /// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
-const WIDEST: usize = 64;
+const MAX_ALIGNED_WIDTH: usize = 64;
 
 /// Returns the attempts to schedule the blocks of a function as text. Each decision is a line `cycle picked | runner-up | reason` under
 /// headings for block and region.
@@ -145,9 +145,9 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
 }
 
 /// Formats what a strategy changed before it ordered the regions. Each change is a line `from -> to  instruction | reason`.
-pub fn changes_text(function: &Function, phase: u8, changes: &[Change]) -> String {
+pub fn code_changes_text(function: &Function, phase: u8, changes: &[CodeChange]) -> String {
     let mut text = String::new();
-    for &Change { inst, from, to, reason } in changes {
+    for &CodeChange { inst, from, to, reason } in changes {
         let place = match reason {
             ChangeReason::RepeatedBarrier | ChangeReason::RepeatedFence => format!("{from:?} removed"),
             ChangeReason::TooManyRegisters => format!("{from:?}"),
@@ -172,7 +172,8 @@ fn append_picks(text: &mut String, function: &Function, attempt: &TracedAttempt,
         .iter()
         .map(|pick| (inst_text(function, pick.picked), pick.runner_up.map_or_else(|| "-".to_owned(), |other| inst_text(function, other))))
         .collect();
-    let width = |column: fn(&(String, String)) -> &String| names.iter().map(|pair| column(pair).len().min(WIDEST)).max().unwrap_or(0);
+    let width =
+        |column: fn(&(String, String)) -> &String| names.iter().map(|pair| column(pair).len().min(MAX_ALIGNED_WIDTH)).max().unwrap_or(0);
     let (first, second) = (width(|pair| &pair.0), width(|pair| &pair.1));
     for (pick, (picked, runner_up)) in picks.iter().zip(&names) {
         let _ = writeln!(text, "  {:>6}  {picked:first$}  | {runner_up:second$}  | {}", pick.cycle, pick.reason.text());

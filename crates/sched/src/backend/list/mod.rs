@@ -27,7 +27,7 @@ use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::PressureTracker;
-use priority::{Candidate, Context, Statistics};
+use priority::{Candidate, Statistics, StepContext};
 use ready::Ready;
 
 /// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
@@ -45,16 +45,14 @@ struct ListScheduler<'a> {
     settings: &'a Settings,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
-    /// Critical path from the start of the region to each node, in cycles.
-    depths: Vec<u32>,
     /// Length of the longest critical path of the region, in cycles.
     length: u32,
-    /// By node: the first cycle in which its operands are available, as far as its predecessors have issued.
+    /// For each node, the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
-    /// By node: the number of predecessors that have not issued yet.
+    /// For each node, the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
-    /// By node: the sequence number of the youngest in-flight result that it reads ([`priority::NO_SEQUENCE`] for none). Instructions that
-    /// set a scoreboard are numbered in issue order.
+    /// For each node, the sequence number of the youngest in-flight result that it reads ([`priority::NO_SEQUENCE`] for none). Instructions
+    /// that set a scoreboard are numbered in issue order.
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,
@@ -64,7 +62,7 @@ struct ListScheduler<'a> {
     ready: Ready,
     /// The part of the state that depends on earlier decisions.
     state: PickState,
-    /// By item: whether some successor waits for its scoreboard.
+    /// For each item, whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
     /// Buffer for the window of candidates, kept to avoid an allocation per step.
     window: Vec<u32>,
@@ -137,7 +135,7 @@ impl Strategy for ListScheduling {
     }
 
     /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
-    fn largest_function(&self) -> usize {
+    fn chunk_threshold(&self) -> usize {
         LARGEST_FUNCTION
     }
 
@@ -156,10 +154,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         graph,
         settings,
         length: heights.iter().copied().max().unwrap_or(0),
-        depths: graph.depths(),
         heights,
         earliest: graph.start_cycles(),
-        unissued_predecessors: graph.dependences().to_vec(),
+        unissued_predecessors: graph.predecessor_counts().to_vec(),
         scoreboard_sequence: vec![priority::NO_SEQUENCE; graph.nodes()],
         next_sequence: 0,
         clock: Clock::new(costs),
@@ -200,7 +197,7 @@ impl ListScheduler<'_> {
     /// Puts the items without predecessors into the ready list and appends them to `inserted`.
     fn insert_initial_items(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
-            if self.graph.dependences()[node as usize] == 0 {
+            if self.graph.predecessor_counts()[node as usize] == 0 {
                 self.ready.insert(node, self.earliest[node as usize], self.heights[node as usize], 0);
                 inserted.push(node);
             }
@@ -218,15 +215,15 @@ impl ListScheduler<'_> {
         candidates.extend(window.iter().map(|&node| self.evaluate(node, tracker)));
         self.window = window;
         let statistics = Statistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
-        let context = Context {
+        let context = StepContext {
             mode: self.settings.mode,
-            is_tight: tracker.live()[0] > self.settings.budget.scarce_above,
+            registers_are_scarce: tracker.live()[0] > self.settings.budget.scarce_above,
             draining_readers: self.state.readers_to_drain > 0,
-            critical: statistics.in_flight_readers >= statistics.depth_threshold,
+            enough_readers_ready: statistics.in_flight_readers >= statistics.min_readers_for_bit_1,
             compares_yields: statistics.shared_memory > 0,
         };
         for candidate in candidates.iter_mut() {
-            candidate.pack(&context, &statistics);
+            candidate.compute_priority_bits(&context, &statistics);
         }
         // One loop finds the best and the second-best: when a candidate beats the best, the previous best becomes second; otherwise it may
         // replace the second.
@@ -247,13 +244,13 @@ impl ListScheduler<'_> {
         (candidates[best], second.map(|(second, reason)| (candidates[second].node, reason)))
     }
 
-    /// Computes all figures of a ready item that the comparison uses, except the eight-bit priority.
+    /// Computes all measurements of a ready item that the comparison uses, except the eight-bit priority.
     fn evaluate(&self, node: u32, tracker: &PressureTracker) -> Candidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
         let unit = self.clock.costs.unit(item.class);
         let change = tracker.change(self.code, item);
-        let free = if item.opcode.is_some() { self.clock.free[unit] } else { 0 };
+        let free = if item.opcode.is_some() { self.clock.unit_free_cycles[unit] } else { 0 };
         let earliest = self.earliest[index];
         let busy = free.saturating_sub(self.clock.cycle) as i32;
         let crowded = i32::from(self.sets_scoreboard[index] && self.clock.scoreboards_in_use() >= self.clock.costs.scoreboards());
@@ -265,8 +262,8 @@ impl ListScheduler<'_> {
         Candidate {
             node,
             priority_bits: 0,
-            overflow: excess > 0,
-            change,
+            exceeds_budget: excess > 0,
+            pressure_change: change,
             memory_latency: priority::memory_latency(item),
             hot_cold_active: self.state.hot_cold_active && self.state.hot_cold_budget > 0,
             is_yield: priority::is_yield(item),
@@ -280,7 +277,6 @@ impl ListScheduler<'_> {
             stall_cycles: earliest.max(free).saturating_sub(self.clock.cycle),
             earliest,
             height: self.heights[index],
-            depth: self.depths[index],
             deadline: self.length.saturating_sub(self.heights[index]),
         }
     }

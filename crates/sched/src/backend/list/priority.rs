@@ -76,17 +76,17 @@ pub(super) enum MemoryLatency {
     None,
 }
 
-/// A ready instruction with all figures that the comparison uses.
+/// A ready instruction, with all measurements that the comparison uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     /// Node in the dependency graph.
     pub node: u32,
-    /// The eight priority bits (table in the module comment); 0 until [`Candidate::pack`] computes them.
+    /// The eight priority bits (table in the module comment); 0 until [`Candidate::compute_priority_bits`] computes them.
     pub priority_bits: u8,
     /// Whether the candidate takes registers of a class whose budget is exceeded after it issues.
-    pub overflow: bool,
+    pub exceeds_budget: bool,
     /// Change of the number of live registers of each class if the candidate issues.
-    pub change: Counts,
+    pub pressure_change: Counts,
     /// Latency of the memory that the candidate accesses.
     pub(super) memory_latency: MemoryLatency,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is in use at this step.
@@ -114,8 +114,6 @@ pub(super) struct Candidate {
     pub earliest: u32,
     /// Critical path from the candidate to the end of the region, in cycles.
     pub height: u32,
-    /// Critical path from the start of the region to the candidate, in cycles.
-    pub depth: u32,
     /// Latest issue cycle that does not lengthen the critical path.
     pub deadline: u32,
 }
@@ -132,13 +130,16 @@ impl Candidate {
     }
 
     /// Computes the eight-bit priority.
-    pub(super) fn pack(&mut self, context: &Context, statistics: &Statistics) {
+    pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &Statistics) {
         let is_hot = self.memory_latency == MemoryLatency::Long;
-        let hot_counts = is_hot && self.hot_cold_active && !self.overflow;
+        let hot_counts = is_hot && self.hot_cold_active && !self.exceeds_budget;
         // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
         // the step and decides nothing.
-        let critical =
-            if context.draining_readers { self.reads_in_flight() && self.stall_free && self.change[0] <= 0 } else { context.critical };
+        let critical = if context.draining_readers {
+            self.reads_in_flight() && self.stall_free && self.pressure_change[0] <= 0
+        } else {
+            context.enough_readers_ready
+        };
         let stall_free = self.stall_free || statistics.preferred == Some(self.node);
         let bits = [
             (YIELD_RELATED, self.is_yield),
@@ -159,12 +160,6 @@ impl Candidate {
 pub(super) struct Statistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
-    // No comparison reads `freed`, `taken`, `longest_height` and `longest_depth` yet: strategies of the published description of ptxas that
-    // are not implemented yet would.
-    /// Number of general registers that all candidates together would free, negated.
-    pub freed: i32,
-    /// Number of general registers that all candidates together would take.
-    pub taken: i32,
     /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
     /// of the first candidate.
     pub taken_near: i32,
@@ -173,14 +168,10 @@ pub(super) struct Statistics {
     /// Number of candidates that read in-flight results and whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those of the first
     /// such candidate.
     pub within_cutoff: usize,
-    /// Minimum number of readers of in-flight results for which bit 1 of the priority is set.
-    pub depth_threshold: usize,
+    /// Minimum number of ready readers of in-flight results for which bit 1 of the priority (`critical`) is set.
+    pub min_readers_for_bit_1: usize,
     /// Minimum number of cycles until the operands of a reader of in-flight results arrive; `u32::MAX` if there is no such reader.
     pub shortest_wait: u32,
-    /// Longest critical path from a candidate to the end of the region, in cycles.
-    pub longest_height: u32,
-    /// Longest critical path from the start of the region to a candidate, in cycles.
-    pub longest_depth: u32,
     /// Whether some candidate can issue in the current cycle.
     pub any_stall_free: bool,
     /// If no candidate can issue in the current cycle, the node of the candidate to wait for.
@@ -188,16 +179,12 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::depth_threshold`].
+    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::min_readers_for_bit_1`].
     pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
-        let mut found = Statistics { shortest_wait: u32::MAX, depth_threshold: queue_depth, ..Statistics::default() };
+        let mut found = Statistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..Statistics::default() };
         let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
             found.shared_memory += u32::from(candidate.is_shared);
-            found.freed += candidate.change[0].min(0);
-            found.taken += candidate.change[0].max(0);
-            found.longest_height = found.longest_height.max(candidate.height);
-            found.longest_depth = found.longest_depth.max(candidate.depth);
             found.any_stall_free |= candidate.stall_free;
             if candidate.reads_in_flight() {
                 if found.in_flight_readers < MAX_COMPARED_READERS {
@@ -210,11 +197,11 @@ impl Statistics {
         let cutoff = found.shortest_wait.saturating_add(CUTOFF_CYCLES);
         found.within_cutoff = waits[..found.in_flight_readers.min(MAX_COMPARED_READERS)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.operand_wait_cycles <= cutoff);
-        found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
+        found.taken_near = near.map(|candidate| candidate.pressure_change[0].max(0)).sum();
         // As in the published description of ptxas: fewer readers suffice to set bit 1 if the candidates would take more registers than the
         // budget has.
         if found.taken_near > budget.registers[0] {
-            found.depth_threshold = queue_depth / 2;
+            found.min_readers_for_bit_1 = queue_depth / 2;
         }
         if !found.any_stall_free {
             // All candidates stall, so the candidate whose operands arrive first is preferred. The longer critical path breaks ties.
@@ -227,35 +214,35 @@ impl Statistics {
 
 /// Facts about a step that are the same for all its candidates.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Context {
+pub(super) struct StepContext {
     /// The optimization goal.
     pub mode: ScheduleMode,
     /// Whether the number of live general registers is above the scarcity threshold.
-    pub is_tight: bool,
+    pub registers_are_scarce: bool,
     /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether at least [`Statistics::depth_threshold`] readers of in-flight results are ready (bit 1).
-    pub critical: bool,
+    /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1).
+    pub enough_readers_ready: bool,
     /// Whether bit 7 is compared: some candidate accesses shared memory.
     pub compares_yields: bool,
 }
 
 /// Returns whether `first` is scheduled before `second`, and the comparison that decides.
-pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) -> (bool, Reason) {
-    if first.overflow != second.overflow {
-        return (second.overflow, Reason::PressureOverflow);
+pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext) -> (bool, Reason) {
+    if first.exceeds_budget != second.exceeds_budget {
+        return (second.exceeds_budget, Reason::PressureOverflow);
     }
     // Both exceed the budget: prefer the one that takes fewer registers, in the order of the register classes.
-    if first.overflow
-        && let Some(decision) = prefer_lower(first.change, second.change, Reason::PressureOverflow)
+    if first.exceeds_budget
+        && let Some(decision) = prefer_lower(first.pressure_change, second.pressure_change, Reason::PressureOverflow)
     {
         return decision;
     }
     if first.continues_batch != second.continues_batch && context.mode == ScheduleMode::DynBatch {
         return (first.continues_batch, Reason::Batch);
     }
-    let saves = context.mode == ScheduleMode::ReduceReg || context.is_tight;
-    if saves && let Some(decision) = prefer_lower(first.change, second.change, Reason::Registers) {
+    let saves = context.mode == ScheduleMode::ReduceReg || context.registers_are_scarce;
+    if saves && let Some(decision) = prefer_lower(first.pressure_change, second.pressure_change, Reason::Registers) {
         return decision;
     }
     let differs = first.priority_bits ^ second.priority_bits;
@@ -274,7 +261,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
 
 /// Compares two candidates whose bits 4, 6, 1, 2 and 5 are equal, in the order of comparisons of the published description of ptxas.
 /// Returns whether `first` wins, and the deciding comparison.
-fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
+fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepContext) -> (bool, Reason) {
     let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();
     // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
@@ -291,7 +278,7 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Conte
         .or_else(|| prefer_lower(earliest(first), earliest(second), Reason::EarliestCycle))
         .or_else(|| prefer_lower(second.height, first.height, Reason::DependencyCycle))
         .or_else(|| prefer_lower(first.deadline, second.deadline, Reason::Deadline))
-        .or_else(|| prefer_lower(first.change, second.change, Reason::RegisterDelta))
+        .or_else(|| prefer_lower(first.pressure_change, second.pressure_change, Reason::RegisterDelta))
         .unwrap_or((first.node < second.node, Reason::Position))
 }
 

@@ -129,8 +129,8 @@ fn candidate(node: u32) -> Candidate {
     Candidate {
         node,
         priority_bits: 0,
-        overflow: false,
-        change: [0; 4],
+        exceeds_budget: false,
+        pressure_change: [0; 4],
         memory_latency: priority::MemoryLatency::None,
         hot_cold_active: true,
         is_yield: false,
@@ -144,21 +144,20 @@ fn candidate(node: u32) -> Candidate {
         stall_cycles: 0,
         earliest: 0,
         height: 0,
-        depth: 0,
         deadline: 0,
     }
 }
 
-fn context(mode: ScheduleMode) -> Context {
-    Context { mode, is_tight: false, draining_readers: false, critical: false, compares_yields: true }
+fn context(mode: ScheduleMode) -> StepContext {
+    StepContext { mode, registers_are_scarce: false, draining_readers: false, enough_readers_ready: false, compares_yields: true }
 }
 
 /// Tests the bits of the table in the header of `priority`, one condition at a time.
 #[test]
 fn each_bit_of_the_priority_has_its_condition() {
-    let byte = |candidate: Candidate, context: Context, preferred: Option<u32>| {
+    let byte = |candidate: Candidate, context: StepContext, preferred: Option<u32>| {
         let mut candidate = candidate;
-        candidate.pack(&context, &Statistics { preferred, ..Statistics::default() });
+        candidate.compute_priority_bits(&context, &Statistics { preferred, ..Statistics::default() });
         assert_eq!(candidate.has_hot_flag(), candidate.priority_bits & 0b0001_0000 != 0);
         candidate.priority_bits
     };
@@ -174,16 +173,16 @@ fn each_bit_of_the_priority_has_its_condition() {
     assert_eq!(byte(hot, plain(), None), 0b0011_1100);
     assert_eq!(byte(Candidate { yield_flag: true, ..hot }, plain(), None), 0b0011_1100);
     assert_eq!(byte(Candidate { hot_cold_active: false, ..hot }, plain(), None), 0b0010_1100);
-    assert_eq!(byte(Candidate { overflow: true, ..hot }, plain(), None), 0b0010_1100);
+    assert_eq!(byte(Candidate { exceeds_budget: true, ..hot }, plain(), None), 0b0010_1100);
     assert_eq!(byte(Candidate { memory_latency: priority::MemoryLatency::Short, ..candidate(1) }, plain(), None), 0b0000_1100);
     assert_eq!(byte(reader, plain(), None), 0b0000_1101);
-    assert_eq!(byte(candidate(1), Context { critical: true, ..plain() }, None), 0b0000_1110);
+    assert_eq!(byte(candidate(1), StepContext { enough_readers_ready: true, ..plain() }, None), 0b0000_1110);
     // While readers are drained, bit 1 belongs to stall-free readers that take no register.
-    let draining = || Context { draining_readers: true, critical: true, ..plain() };
+    let draining = || StepContext { draining_readers: true, enough_readers_ready: true, ..plain() };
     assert_eq!(byte(candidate(1), draining(), None), 0b0000_1100);
     assert_eq!(byte(reader, draining(), None), 0b0000_1111);
-    assert_eq!(byte(Candidate { change: [-1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1111);
-    assert_eq!(byte(Candidate { change: [1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1101);
+    assert_eq!(byte(Candidate { pressure_change: [-1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1111);
+    assert_eq!(byte(Candidate { pressure_change: [1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1101);
     assert_eq!(byte(Candidate { stall_free: false, ..reader }, draining(), None), 0b0000_1001);
 }
 
@@ -191,20 +190,19 @@ fn each_bit_of_the_priority_has_its_condition() {
 fn figures_over_all_candidates() {
     let reader = |node, wait| Candidate { scoreboard_sequence: 1, operand_wait_cycles: wait, stall_free: false, ..candidate(node) };
     let candidates = [
-        Candidate { change: [2, 0, 0, 0], height: 7, depth: 1, earliest: 30, ..reader(0, 20) },
-        Candidate { change: [-3, 0, 0, 0], height: 4, depth: 9, earliest: 20, is_shared: true, ..reader(1, 11) },
-        Candidate { change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
-        Candidate { change: [1, 5, 0, 0], earliest: 40, is_shared: true, ..reader(3, 21) },
+        Candidate { pressure_change: [2, 0, 0, 0], height: 7, earliest: 30, ..reader(0, 20) },
+        Candidate { pressure_change: [-3, 0, 0, 0], height: 4, earliest: 20, is_shared: true, ..reader(1, 11) },
+        Candidate { pressure_change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
+        Candidate { pressure_change: [1, 5, 0, 0], earliest: 40, is_shared: true, ..reader(3, 21) },
     ];
     let budget = |general| Budget { registers: [general, 7, 7, 63], scarce_above: 0 };
     let found = Statistics::gather(&candidates, &budget(6), 8);
-    assert_eq!((found.shared_memory, found.freed, found.taken), (2, -3, 7));
-    assert_eq!((found.longest_height, found.longest_depth), (7, 9));
+    assert_eq!(found.shared_memory, 2);
     // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
     assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
     // Candidates 0 and 2 take six registers: as many as the budget has.
-    assert_eq!((found.taken_near, found.depth_threshold), (6, 8));
-    assert_eq!(Statistics::gather(&candidates, &budget(5), 8).depth_threshold, 4);
+    assert_eq!((found.taken_near, found.min_readers_for_bit_1), (6, 8));
+    assert_eq!(Statistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
     assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));
     let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];
@@ -230,15 +228,15 @@ fn each_criterion_decides_alone() {
     let reader = |sequence| Candidate { scoreboard_sequence: sequence, ..candidate(1) };
     let bits = |priority_bits| Candidate { priority_bits, ..candidate(1) };
     let ilp = context(ScheduleMode::Ilp);
-    let over = |taken| Candidate { overflow: true, change: [taken, 0, 0, 0], ..candidate(1) };
-    let taking = |taken| Candidate { change: [taken, 0, 0, 0], ..candidate(1) };
+    let over = |taken| Candidate { exceeds_budget: true, pressure_change: [taken, 0, 0, 0], ..candidate(1) };
+    let taking = |taken| Candidate { pressure_change: [taken, 0, 0, 0], ..candidate(1) };
     let late = |earliest| Candidate { earliest, stall_free: false, ..candidate(1) };
     let cases = [
-        (worse, Candidate { overflow: true, ..worse }, ilp, Reason::PressureOverflow),
+        (worse, Candidate { exceeds_budget: true, ..worse }, ilp, Reason::PressureOverflow),
         (over(1), over(2), ilp, Reason::PressureOverflow),
         (Candidate { continues_batch: true, ..worse }, worse, context(ScheduleMode::DynBatch), Reason::Batch),
         (taking(1), taking(2), context(ScheduleMode::ReduceReg), Reason::Registers),
-        (taking(1), taking(2), Context { is_tight: true, ..ilp }, Reason::Registers),
+        (taking(1), taking(2), StepContext { registers_are_scarce: true, ..ilp }, Reason::Registers),
         (bits(1 << 4), worse, ilp, Reason::HotCounts),
         (bits(1 << 6), bits(1 << 1 | 1 << 2 | 1 << 5), ilp, Reason::YieldFlag),
         (bits(1 << 1), bits(1 << 2 | 1 << 5), ilp, Reason::Critical),
@@ -261,12 +259,12 @@ fn each_criterion_decides_alone() {
     }
     // Not compared: batches in other modes, `YIELD` if no candidate accesses shared memory, the sequence number if only one candidate reads
     // an in-flight result, and when available operands became available.
-    let position = |first: Candidate, second: Candidate, context: &Context| {
+    let position = |first: Candidate, second: Candidate, context: &StepContext| {
         let second = Candidate { node: 2, ..second };
         assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));
     };
     position(worse, Candidate { continues_batch: true, ..worse }, &ilp);
-    position(worse, bits(1 << 7), &Context { compares_yields: false, ..ilp });
+    position(worse, bits(1 << 7), &StepContext { compares_yields: false, ..ilp });
     position(worse, reader(3), &ilp);
     position(Candidate { earliest: 5, ..worse }, worse, &ilp);
 }

@@ -22,21 +22,21 @@ struct CachedOrder {
     order: Box<[u32]>,
     /// Whether the register pressure of some tried order exceeded the scarcity threshold.
     exceeded_scarcity: bool,
-    /// Index of the next solution whose signature has the same hash; `None` at the end of the chain.
+    /// Index of the next cached order whose signature has the same hash; `None` at the end of the chain.
     next: Option<u32>,
 }
 
 /// The cache: the best orders of the regions that were scheduled before.
 #[derive(Default)]
-pub(super) struct Solutions {
-    /// By hash of the signature: the index of the most recent solution with that hash.
+pub(super) struct OrderCache {
+    /// For each hash of a signature, the index of the cached order that was added last with that hash.
     newest_with_hash: FxHashMap<u64, u32>,
     /// All cached orders, in the sequence in which they were added.
-    solutions: Vec<CachedOrder>,
+    cached_orders: Vec<CachedOrder>,
     /// Size of all signatures and orders, in 32-bit words.
     words: usize,
     /// Number of cache hits.
-    pub hits: usize,
+    pub reuse_hits: usize,
 }
 
 /// Returns the hash of a signature.
@@ -46,11 +46,11 @@ fn hash(signature: &[u32]) -> u64 {
     hasher.finish()
 }
 
-impl Solutions {
+impl OrderCache {
     /// Returns the number of cached regions.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.solutions.len()
+        self.cached_orders.len()
     }
 
     /// Returns the cached order of the region with this signature, and whether the register pressure of some tried order exceeded the
@@ -58,10 +58,10 @@ impl Solutions {
     pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
         let mut at = self.newest_with_hash.get(&hash(signature)).copied();
         while let Some(number) = at {
-            let solution = &self.solutions[number as usize];
+            let solution = &self.cached_orders[number as usize];
             if *solution.signature == *signature {
-                self.hits += 1;
-                let found = &self.solutions[number as usize];
+                self.reuse_hits += 1;
+                let found = &self.cached_orders[number as usize];
                 return Some((&found.order, found.exceeded_scarcity));
             }
             at = solution.next;
@@ -69,14 +69,14 @@ impl Solutions {
         None
     }
 
-    /// Adds a solution, unless the cache has `most` solutions already or would exceed its maximum size.
-    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, most: usize) {
+    /// Adds an order, unless the cache has `max_orders` orders already or would exceed its maximum size.
+    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, max_orders: usize) {
         let words = signature.len() + order.len();
-        if self.solutions.len() >= most || self.words + words > MAX_CACHED_WORDS {
+        if self.cached_orders.len() >= max_orders || self.words + words > MAX_CACHED_WORDS {
             return;
         }
         self.words += words;
-        let next = self.newest_with_hash.insert(hash(&signature), self.solutions.len() as u32);
-        self.solutions.push(CachedOrder { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
+        let next = self.newest_with_hash.insert(hash(&signature), self.cached_orders.len() as u32);
+        self.cached_orders.push(CachedOrder { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
     }
 }

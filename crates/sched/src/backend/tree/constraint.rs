@@ -85,7 +85,7 @@ impl Pressure {
 
     /// Returns the number of registers above the budget after an item that changes the live registers by `change`, summed over the classes
     /// of which it takes registers.
-    pub(super) fn overflow(&self, problem: &Problem<'_>, change: &Counts) -> i32 {
+    pub(super) fn excess_after(&self, problem: &Problem<'_>, change: &Counts) -> i32 {
         let budget = &problem.settings.budget.registers;
         let over = |class: usize| if change[class] > 0 { (self.live[class] + change[class] - budget[class]).max(0) } else { 0 };
         (0..REGISTER_CLASSES).map(over).sum()

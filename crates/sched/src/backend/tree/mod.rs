@@ -80,9 +80,9 @@ use super::schedule::{Pick, Schedule};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::Groups;
 use crate::pressure::PressureTracker;
-use cache::Solutions;
+use cache::OrderCache;
 use problem::Problem;
-use score::{OrderFigures, Weights};
+use score::{ScoreMeasurements, Weights};
 use search::{AttemptPlan, AttemptResult};
 
 /// Step of the priorities of the fourth plan, in cycles.
@@ -124,8 +124,8 @@ impl Strategy for TreeScheduling {
 
     /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
-        let mut solutions = Solutions::default();
-        Box::new(move |region, tracker| schedule(region, tracker, &mut solutions))
+        let mut cached_orders = OrderCache::default();
+        Box::new(move |region, tracker| schedule(region, tracker, &mut cached_orders))
     }
 
     /// Returns true: the strategy itself returns the original order where it finds no better one.
@@ -139,19 +139,19 @@ impl Strategy for TreeScheduling {
     }
 }
 
-/// Schedules a region, or takes its order from `solutions` if an identical region was scheduled before.
-fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, solutions: &mut Solutions) -> Schedule {
+/// Schedules a region, or takes its order from `cached_orders` if an identical region was scheduled before.
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &mut OrderCache) -> Schedule {
     let Region { code, graph, costs, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
     let problem = Problem::new(code, graph, costs, settings, tracker);
     let signature = (problem.items() <= cache::MAX_CACHED_ITEMS).then(|| problem.signature());
-    let known = signature.as_ref().and_then(|signature| solutions.find(signature));
+    let known = signature.as_ref().and_then(|signature| cached_orders.find(signature));
     let (order, picks, exceeded_scarcity) = match known {
-        Some((order, exceeded_scarcity)) => (order.to_vec(), unexplained(&problem, order, Reason::Remembered), exceeded_scarcity),
+        Some((order, exceeded_scarcity)) => (order.to_vec(), uniform_trace(&problem, order, Reason::Remembered), exceeded_scarcity),
         None => {
             let (order, picks, exceeded_scarcity) = solve(&problem);
             if let Some(signature) = signature {
-                solutions.keep(signature, &order, exceeded_scarcity, settings.knobs.tree_solutions);
+                cached_orders.keep(signature, &order, exceeded_scarcity, settings.knobs.tree_solutions);
             }
             (order, picks, exceeded_scarcity)
         }
@@ -169,7 +169,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: 
 }
 
 /// Returns a trace that gives the same reason for all items and no second-best candidates; empty if tracing is off.
-fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
+fn uniform_trace(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
     if !problem.settings.trace {
         return Vec::new();
     }
@@ -186,16 +186,16 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut best: Option<(AttemptPlan, Vec<u32>)> = None;
     let plans = Plans::new(problem);
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
-    for number in 0..plans.count() {
+    for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
         let result = search::run(problem, &plan, &plans.latencies, false);
-        let score = result.figures.score(&weights);
-        exceeded_scarcity |= result.figures.peak > problem.settings.budget.scarce_above;
+        let score = result.measurements.score(&weights);
+        exceeded_scarcity |= result.measurements.peak > problem.settings.budget.scarce_above;
         if score > threshold {
             threshold = score;
             best = Some((plan.clone(), result.order.clone()));
         }
-        let is_perfect = plans.is_perfect(&result.figures);
+        let is_perfect = plans.is_perfect(&result.measurements);
         last = Some((plan, result));
         if is_perfect {
             break;
@@ -204,7 +204,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     match best {
         // No attempt was better than the original order.
         None => {
-            let picks = unexplained(problem, &source, Reason::SourceOrder);
+            let picks = uniform_trace(problem, &source, Reason::SourceOrder);
             (source, picks, exceeded_scarcity)
         }
         Some((plan, order)) => {
@@ -221,12 +221,13 @@ struct Plans<'p> {
     problem: &'p Problem<'p>,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
-    /// By item, the second key of the ordered trees: result latency in cycles, plus a fraction that grows with the number of successors.
+    /// For each item, the second key of the ordered trees: result latency in cycles, plus a fraction that grows with the number of
+    /// successors.
     latencies: Vec<f64>,
     /// Lower bound of the number of cycles until the last item has issued.
-    least_issued: u32,
+    min_issued: u32,
     /// Lower bound of the number of cycles until all results are available.
-    least_done: u32,
+    min_done: u32,
 }
 
 impl<'p> Plans<'p> {
@@ -254,20 +255,20 @@ impl<'p> Plans<'p> {
         let of_units = usage.iter().map(|(sum, most)| sum - most + 1).max().unwrap_or(0);
         let deepest = graph.depths()[..graph.items()].iter().copied().max().unwrap_or(0) + 1;
         let least_done = heights.iter().copied().max().unwrap_or(0);
-        Plans { problem, least_issued: deepest.max(of_units).max(real), least_done, heights, latencies }
+        Plans { problem, min_issued: deepest.max(of_units).max(real), min_done: least_done, heights, latencies }
     }
 
     /// Returns the maximum number of attempts: fewer for larger regions, at least one.
-    fn count(&self) -> usize {
+    fn max_attempts(&self) -> usize {
         let knobs = &self.problem.settings.knobs;
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)
     }
 
     /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
     /// length may need fewer registers.
-    fn is_perfect(&self, figures: &OrderFigures) -> bool {
-        let is_short = figures.exit <= self.least_issued && figures.length.done <= self.least_done;
-        is_short && figures.conflicts == 0 && !self.problem.counts_registers()
+    fn is_perfect(&self, measurements: &ScoreMeasurements) -> bool {
+        let is_short = measurements.exit_cycle <= self.min_issued && measurements.length.done <= self.min_done;
+        is_short && measurements.conflict_cycles == 0 && !self.problem.counts_registers()
     }
 
     /// Returns the plan of attempt `number`, counted from 0; `last` is the previous attempt. The module header lists the plans.
@@ -278,15 +279,15 @@ impl<'p> Plans<'p> {
             (2, _) => (0..self.problem.graph.nodes() as i32).map(|node| -node).collect(),
             (3, _) => self.heights.iter().map(|&height| priority(height) / COARSE_CYCLES).collect(),
             (0, _) | (_, None) => self.heights.iter().map(|&height| priority(height)).collect(),
-            (_, Some((_, result))) => heights(self.problem, &result.waits).into_iter().map(priority).collect(),
+            (_, Some((_, result))) => heights(self.problem, &result.stall_cycles).into_iter().map(priority).collect(),
         };
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
             // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
-            Some((plan, result)) if result.figures.excess > 0 => AttemptPlan {
+            Some((plan, result)) if result.measurements.excess > 0 => AttemptPlan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,
-                scarce_above: plan.scarce_above - result.figures.excess.min(plan.scarce_above / 4),
+                scarce_above: plan.scarce_above - result.measurements.excess.min(plan.scarce_above / 4),
             },
             Some((plan, _)) if number > 3 => {
                 AttemptPlan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }
@@ -319,7 +320,7 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
 fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {
     let graph = problem.graph;
     let mut earliest = graph.start_cycles();
-    let mut left = graph.dependences().to_vec();
+    let mut left = graph.predecessor_counts().to_vec();
     let mut clock = Clock::new(problem.costs);
     let mut schedule = Schedule { order: Vec::with_capacity(order.len()), ..Schedule::default() };
     for (number, &node) in order.iter().enumerate() {

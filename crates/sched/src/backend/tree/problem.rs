@@ -38,7 +38,7 @@ pub(super) struct Group {
 /// One list of register group numbers per item, stored consecutively.
 #[derive(Clone, Default)]
 struct GroupLists {
-    /// By item: the end of its list in `numbers`.
+    /// For each item, the end of its list in `numbers`.
     ends: Vec<u32>,
     /// The lists of all items, one after the other.
     numbers: Vec<u32>,
@@ -67,10 +67,10 @@ pub(super) struct Problem<'a> {
     pub costs: &'a Costs,
     /// Mode, stage, budget and knobs.
     pub settings: &'a Settings,
-    /// By item: its unit; [`NO_UNIT`] for pseudo operations.
+    /// For each item, its unit; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
-    /// By item: the number of cycles from its issue until its results are available to code after the region, less the cycles of a call
-    /// that ends the region.
+    /// For each item, the number of cycles from its issue until its results are available to code after the region, less the cycles of a
+    /// call that ends the region.
     pub tails: Vec<u32>,
     /// Register groups that the region accesses. Empty after register allocation.
     pub groups: Vec<Group>,
@@ -80,7 +80,7 @@ pub(super) struct Problem<'a> {
     writes: GroupLists,
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
-    /// By item: the read ports that it uses. Empty before register allocation.
+    /// For each item, the read ports that it uses. Empty before register allocation.
     pub ports: Vec<Ports>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Problem<'a> {
         let Problem { code, groups, reads, writes, .. } = self;
         let mut number = |group: u32| {
             *numbers.entry(group).or_insert_with(|| {
-                let (live, used_after_region, readers) = tracker.at_region_start(group);
+                let (live, used_after_region, readers) = tracker.liveness_at_region_start(group);
                 let known = code.groups()[group as usize];
                 groups.push(Group { class: known.class, weight: known.weight, live, used_after_region, readers });
                 groups.len() as u32 - 1
@@ -201,7 +201,7 @@ impl<'a> Problem<'a> {
             words.extend(ports.slots.map(u32::from));
             words.extend(ports.reads.map(u32::from));
             words.push(ports.written.into());
-            words.extend([ports.cached, ports.fills_reuse_cache].map(u32::from));
+            words.extend([ports.can_read_reuse_cache, ports.fills_reuse_cache].map(u32::from));
         }
         words
     }

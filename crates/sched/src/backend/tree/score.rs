@@ -53,44 +53,44 @@ impl Weights {
     }
 }
 
-/// The figures of an order from which its score is computed.
+/// The measurements of an order from which its score is computed: cycles, registers, conflicts.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub(super) struct OrderFigures {
+pub(super) struct ScoreMeasurements {
     /// Length of the order, in cycles.
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
-    pub exit: u32,
+    pub exit_cycle: u32,
     /// Maximum number of live registers above the budget, summed over all classes; 0 after register allocation.
     pub excess: i32,
     /// Maximum number of live general registers; 0 after register allocation.
     pub peak: i32,
     /// Number of operands read from the reuse cache; 0 before register allocation.
-    pub hits: u32,
+    pub reuse_hits: u32,
     /// Number of cycles lost by bank conflicts; 0 before register allocation.
-    pub conflicts: u32,
+    pub conflict_cycles: u32,
 }
 
-impl OrderFigures {
-    /// Computes the figures of a complete order.
-    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
+impl ScoreMeasurements {
+    /// Creates the measurements of a complete order.
+    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> ScoreMeasurements {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
-        let OrderLength { length, exit, hits, conflicts } = measured;
-        OrderFigures { length, exit, excess, peak, hits, conflicts }
+        let OrderLength { length, exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts } = measured;
+        ScoreMeasurements { length, exit_cycle: exit, excess, peak, reuse_hits: hits, conflict_cycles: conflicts }
     }
 
     /// Returns the score, in negated cycles. Higher is better.
     pub(super) fn score(&self, weights: &Weights) -> f64 {
-        let cycles = f64::from(self.exit + self.length.done) / 2.0;
-        weights.hit * f64::from(self.hits)
+        let cycles = f64::from(self.exit_cycle + self.length.done) / 2.0;
+        weights.hit * f64::from(self.reuse_hits)
             - weights.cycle * cycles
             - weights.over_budget * f64::from(self.excess)
             - weights.register * f64::from(self.peak)
-            - weights.conflict * f64::from(self.conflicts)
+            - weights.conflict * f64::from(self.conflict_cycles)
     }
 }
 
-/// Simulates the issue of a given order of nodes, and returns its figures.
-pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> OrderFigures {
+/// Simulates the issue of a given order of nodes, and returns the measurements for its score.
+pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> ScoreMeasurements {
     let Problem { code, graph, costs, .. } = *problem;
     let mut pressure = Pressure::default();
     pressure.start(problem);
@@ -98,5 +98,5 @@ pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u
         order.clone().for_each(|node| pressure.step(problem, node));
     }
     let measured = ports::measure_order(code, graph, costs, (&problem.tails, &problem.ports), order);
-    OrderFigures::new(problem, measured, &pressure)
+    ScoreMeasurements::new(problem, measured, &pressure)
 }

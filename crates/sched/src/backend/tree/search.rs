@@ -1,7 +1,7 @@
 //! One attempt of backend C: forward list scheduling with ordered trees and a set of rejected candidates.
 //!
-//! Input: a problem and a plan (priorities, cost of a register). Output: an order, its figures for the score, and the stall cycles of each
-//! item, which the next plan uses.
+//! Input: a problem and a plan (priorities, cost of a register). Output: an order, the measurements for its score, and the stall cycles of
+//! each item, which the next plan uses.
 //!
 //! Ready items with available operands are in ordered trees, one per functional unit. The key has three parts: priority (higher first),
 //! result latency (longer first), original order. At each step the scheduler takes the first item of all trees whose unit is free. If
@@ -35,10 +35,10 @@ use super::super::schedule::Pick;
 use super::super::settings::ScheduleMode;
 use super::constraint::Pressure;
 use super::problem::{NO_UNIT, Problem};
-use super::score::OrderFigures;
+use super::score::ScoreMeasurements;
 
 /// Number of items of each tree that are compared by cost in a step: those with the highest priorities.
-const OF_EACH_TREE: usize = 4;
+const FROM_EACH_TREE: usize = 4;
 /// Number of items that are compared by cost in a step because they come first in the original order.
 const BY_POSITION: usize = 12;
 /// Number of items with operands in flight that are compared by cost in a step: those whose operands arrive first.
@@ -82,14 +82,14 @@ pub(super) struct AttemptPlan {
     pub scarce_above: i32,
 }
 
-/// The order that an attempt found, with its figures.
+/// The order that an attempt found, with the measurements for its score and the stall cycles of each item.
 pub(super) struct AttemptResult {
     /// The order, as nodes of the dependency graph.
     pub order: Vec<u32>,
-    /// The figures from which the score is computed.
-    pub figures: OrderFigures,
-    /// By item: the number of stall cycles before its issue.
-    pub waits: Vec<u32>,
+    /// The measurements from which the score is computed.
+    pub measurements: ScoreMeasurements,
+    /// For each item, the number of stall cycles before its issue.
+    pub stall_cycles: Vec<u32>,
     /// The decisions, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
@@ -118,9 +118,9 @@ pub(super) struct Search<'p> {
     problem: &'p Problem<'p>,
     /// The parameters of the attempt.
     plan: &'p AttemptPlan,
-    /// By item: the result latency in cycles, the second part of its key.
+    /// For each item, the result latency in cycles, the second part of its key.
     latencies: &'p [f64],
-    /// By unit: the ready items with available operands.
+    /// For each unit, the ready items with available operands.
     trees: Vec<BTreeSet<Key>>,
     /// The items of all trees in the original order. Kept before register allocation only.
     by_position: BTreeSet<u32>,
@@ -128,9 +128,9 @@ pub(super) struct Search<'p> {
     waiting: BTreeSet<(u32, u32)>,
     /// Candidates that were rejected at this step, with the reason. Empty between steps.
     rejected: Vec<(Key, Objection)>,
-    /// By node: the first cycle in which its operands are available, as far as its predecessors have issued.
+    /// For each node, the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
-    /// By node: the number of predecessors that have not issued yet.
+    /// For each node, the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
     /// State of the pipeline.
     clock: Clock<'p>,
@@ -139,12 +139,12 @@ pub(super) struct Search<'p> {
     /// State of the register read ports; not used before register allocation.
     ports: PortState,
     /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
-    batch_room: u32,
+    batch_slots_left: u32,
     /// Whether the runner-up of each decision is recorded.
     is_traced: bool,
 }
 
-/// Schedules the region by a plan, and returns the order with its figures.
+/// Schedules the region by a plan. Returns the order with the measurements for its score.
 pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
@@ -156,19 +156,19 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         waiting: BTreeSet::new(),
         rejected: Vec::new(),
         earliest: graph.start_cycles(),
-        unissued_predecessors: graph.dependences().to_vec(),
+        unissued_predecessors: graph.predecessor_counts().to_vec(),
         clock: Clock::new(problem.costs),
         pressure: Pressure::default(),
         ports: PortState::default(),
-        batch_room: 0,
+        batch_slots_left: 0,
         is_traced,
     };
     search.pressure.start(problem);
     search.insert_initial_items();
     let mut result = AttemptResult {
         order: Vec::with_capacity(problem.items()),
-        figures: OrderFigures::default(),
-        waits: vec![0; problem.items()],
+        measurements: ScoreMeasurements::default(),
+        stall_cycles: vec![0; problem.items()],
         picks: Vec::new(),
     };
     let mut measured = OrderLength::default();
@@ -179,8 +179,8 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         let (node, before) = (key.2, search.clock.cycle);
         let at = search.issue(node, &mut inserted);
         measured.length.add(at, problem.tails[node as usize]);
-        measured.exit = measured.exit.max(at + graph.barrier_latency(node));
-        result.waits[node as usize] = at.saturating_sub(before);
+        measured.exit_cycle = measured.exit_cycle.max(at + graph.barrier_latency(node));
+        result.stall_cycles[node as usize] = at.saturating_sub(before);
         result.order.push(node);
         if is_traced {
             let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
@@ -188,8 +188,13 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
             result.picks.push(Pick { picked: problem.position(node), runner_up, reason, cycle: at });
         }
     }
-    let (exit, PortState { hits, conflicts, .. }) = (measured.exit.max(measured.length.issued), search.ports);
-    result.figures = OrderFigures::new(problem, OrderLength { exit, hits, conflicts, ..measured }, &search.pressure);
+    let (exit, PortState { reuse_hits: hits, conflict_cycles: conflicts, .. }) =
+        (measured.exit_cycle.max(measured.length.issued), search.ports);
+    result.measurements = ScoreMeasurements::new(
+        problem,
+        OrderLength { exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts, ..measured },
+        &search.pressure,
+    );
     result
 }
 
@@ -255,15 +260,15 @@ impl Search<'_> {
     }
 
     /// Returns the first cycle in which a unit is free; 0 for [`NO_UNIT`].
-    fn unit_free(&self, unit: usize) -> u32 {
-        self.clock.free.get(unit).copied().unwrap_or_default()
+    fn unit_free_cycle(&self, unit: usize) -> u32 {
+        self.clock.unit_free_cycles.get(unit).copied().unwrap_or_default()
     }
 
     /// Returns the number of stall cycles before an item can issue, while it waits for operands, its unit or the register banks.
     fn stall_cycles(&self, node: u32) -> u32 {
-        let mut from = self.earliest[node as usize].max(self.unit_free(self.unit(node)));
+        let mut from = self.earliest[node as usize].max(self.unit_free_cycle(self.unit(node)));
         if self.reads_banks(node) {
-            from = from.max(self.ports.free);
+            from = from.max(self.ports.banks_free_cycle);
         }
         from.saturating_sub(self.clock.cycle)
     }
@@ -274,17 +279,17 @@ impl Search<'_> {
     }
 
     /// Returns whether candidates are compared by cost: registers are scarce, or the mode is `reduce-reg`.
-    fn saves_registers(&self) -> bool {
+    fn compares_by_cost(&self) -> bool {
         self.problem.counts_registers()
             && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
-    /// Removes the next item from the ready items, and returns it.
+    /// Chooses the next item to issue, removes it from the ready items, and returns it with the runner-up.
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
         }
-        if self.saves_registers() {
+        if self.compares_by_cost() {
             return self.lowest_cost_when_scarce();
         }
         self.first_without_objection()
@@ -293,30 +298,30 @@ impl Search<'_> {
     /// Returns the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
     /// budget would be exceeded.
     fn continue_batch(&mut self) -> Option<Choice> {
-        if self.batch_room == 0 {
+        if self.batch_slots_left == 0 {
             return None;
         }
         let key = *self.trees[Unit::Tensor.index()].first()?;
-        if self.overflow(key.2) > 0 {
+        if self.excess_after(key.2) > 0 {
             return None;
         }
-        let other = self.is_traced.then(|| self.best_head(|unit| unit != Unit::Tensor.index())).flatten();
+        let other = self.is_traced.then(|| self.best_first_key(|unit| unit != Unit::Tensor.index())).flatten();
         self.remove(key);
         Some(Choice { key, runner_up: other.map(|key| (key.2, Reason::Batch)) })
     }
 
-    /// Returns the best key of all trees whose unit satisfies `may`; `None` if these trees are empty.
-    fn best_head(&self, may: impl Fn(usize) -> bool) -> Option<Key> {
-        let heads = self.trees.iter().enumerate().filter(|(unit, tree)| !tree.is_empty() && may(*unit));
+    /// Returns the best key in the trees of the units for which `is_allowed` is true; `None` if these trees are empty.
+    fn best_first_key(&self, is_allowed: impl Fn(usize) -> bool) -> Option<Key> {
+        let heads = self.trees.iter().enumerate().filter(|(unit, tree)| !tree.is_empty() && is_allowed(*unit));
         heads.filter_map(|(_, tree)| tree.first()).min().copied()
     }
 
     /// Returns the number of registers above the budget if `node` were issued next; 0 after register allocation.
-    fn overflow(&self, node: u32) -> i32 {
+    fn excess_after(&self, node: u32) -> i32 {
         if !self.problem.counts_registers() {
             return 0;
         }
-        self.pressure.overflow(self.problem, &self.pressure.change(self.problem, node))
+        self.pressure.excess_after(self.problem, &self.pressure.change(self.problem, node))
     }
 
     /// Returns the reason not to issue an item of a tree in the current cycle, or `None`. The caller checks that the unit is free.
@@ -324,13 +329,13 @@ impl Search<'_> {
     /// Objections are, in this order: the register budget would be exceeded; the register banks still deliver earlier operands; the
     /// previous instruction writes the same register.
     fn objection(&self, node: u32) -> Option<Objection> {
-        let overflow = self.overflow(node);
-        if overflow > 0 {
-            return Some(Objection { cost: OVER_BUDGET_CYCLES * f64::from(overflow), reason: Reason::RejectedForRegisters });
+        let excess_after = self.excess_after(node);
+        if excess_after > 0 {
+            return Some(Objection { cost: OVER_BUDGET_CYCLES * f64::from(excess_after), reason: Reason::RejectedForRegisters });
         }
-        if self.reads_banks(node) && self.ports.free > self.clock.cycle {
-            let (hits, busy) = self.ports.hits_and_conflicts(&self.problem.ports[node as usize], self.ports.free);
-            let wait = f64::from(self.ports.free - self.clock.cycle);
+        if self.reads_banks(node) && self.ports.banks_free_cycle > self.clock.cycle {
+            let (hits, busy) = self.ports.hits_and_conflict_cycles(&self.problem.ports[node as usize], self.ports.banks_free_cycle);
+            let wait = f64::from(self.ports.banks_free_cycle - self.clock.cycle);
             return Some(Objection { cost: wait + CONFLICT_CYCLES * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
         }
         if !self.problem.ports.is_empty() && self.ports.writes_again(&self.problem.ports[node as usize]) {
@@ -346,7 +351,7 @@ impl Search<'_> {
         let cycle = self.clock.cycle;
         let mut found = None;
         for _ in 0..=self.problem.settings.knobs.tree_rejections {
-            let Some(key) = self.best_head(|unit| self.unit_free(unit) <= cycle) else { break };
+            let Some(key) = self.best_first_key(|unit| self.unit_free_cycle(unit) <= cycle) else { break };
             let Some(objection) = self.objection(key.2) else {
                 found = Some(key);
                 break;
@@ -373,10 +378,10 @@ impl Search<'_> {
     ///
     /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
     fn prefer_cheaper_operands(&self, key: Key) -> Choice {
-        if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].cached {
+        if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].can_read_reuse_cache {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
             let ease = |node: u32| {
-                let (hits, busy) = self.ports.hits_and_conflicts(&self.problem.ports[node as usize], self.clock.cycle);
+                let (hits, busy) = self.ports.hits_and_conflict_cycles(&self.problem.ports[node as usize], self.clock.cycle);
                 hits as i32 - busy as i32
             };
             // `key` is still the first of its tree: rejected items were removed. So the iteration starts with `key` itself.
@@ -395,11 +400,12 @@ impl Search<'_> {
             None => {
                 let unit = self.unit(key.2);
                 let behind = self.trees[unit].iter().nth(1).copied();
-                let others = self.best_head(|other| other != unit && self.unit_free(other) <= self.clock.cycle);
+                let others = self.best_first_key(|other| other != unit && self.unit_free_cycle(other) <= self.clock.cycle);
                 behind.into_iter().chain(others).min().map(|other| (other.2, difference(&key, &other)))
             }
         };
-        let busy = || self.best_head(|unit| self.unit_free(unit) > self.clock.cycle).map(|other| (other.2, Reason::RejectedForWait));
+        let busy =
+            || self.best_first_key(|unit| self.unit_free_cycle(unit) > self.clock.cycle).map(|other| (other.2, Reason::RejectedForWait));
         Choice { key, runner_up: runner_up.or_else(busy) }
     }
 
@@ -408,12 +414,12 @@ impl Search<'_> {
     /// Candidates are the rejected items, the first item of each busy unit, and the items whose operands arrive next.
     fn lowest_cost(&self) -> Choice {
         let cycle = self.clock.cycle;
-        let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free(*unit) > cycle);
+        let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free_cycle(*unit) > cycle);
         let busy = busy.filter_map(|(_, tree)| tree.first().copied());
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         let later = busy.chain(coming).map(|key| {
-            let overflow = self.overflow(key.2);
-            (OVER_BUDGET_CYCLES * f64::from(overflow) + f64::from(self.stall_cycles(key.2)), key)
+            let excess_after = self.excess_after(key.2);
+            (OVER_BUDGET_CYCLES * f64::from(excess_after) + f64::from(self.stall_cycles(key.2)), key)
         });
         let rejected = self.rejected.iter().map(|(key, objection)| (objection.cost, *key));
         self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
@@ -425,7 +431,7 @@ impl Search<'_> {
     /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register
     /// costs 16; an item that stalls for 10 cycles and frees one register costs 10 - 16 = -6 and is chosen.
     fn lowest_cost_when_scarce(&mut self) -> Choice {
-        let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(OF_EACH_TREE).copied());
+        let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(FROM_EACH_TREE).copied());
         let by_position = self.by_position.iter().take(BY_POSITION).map(|&node| self.key(node));
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         // In `reduce-reg` a register outweighs nearly every stall, but not a register above the budget.
@@ -433,8 +439,8 @@ impl Search<'_> {
         let weight = if reduces { OVER_BUDGET_CYCLES / 1024.0 } else { self.plan.register_cycles };
         let costs = of_trees.chain(by_position).chain(coming).map(|key| {
             let change = self.pressure.change(self.problem, key.2);
-            let overflow = self.pressure.overflow(self.problem, &change);
-            let cost = OVER_BUDGET_CYCLES * f64::from(overflow) + weight * f64::from(change[0]) + f64::from(self.stall_cycles(key.2));
+            let excess_after = self.pressure.excess_after(self.problem, &change);
+            let cost = OVER_BUDGET_CYCLES * f64::from(excess_after) + weight * f64::from(change[0]) + f64::from(self.stall_cycles(key.2));
             (cost, key)
         });
         let reason = |best: &Key, other: &Key| {
@@ -476,7 +482,7 @@ impl Search<'_> {
         let item = &problem.code.items[problem.position(node)];
         let mut from = self.earliest[node as usize];
         if self.reads_banks(node) {
-            from = from.max(self.ports.free);
+            from = from.max(self.ports.banks_free_cycle);
         }
         let at = self.clock.issue(item.class, item.opcode.is_none(), from);
         if problem.counts_registers() {
@@ -486,8 +492,8 @@ impl Search<'_> {
         }
         if problem.settings.mode == ScheduleMode::DynBatch {
             let is_product = self.unit(node) == Unit::Tensor.index();
-            let size = if self.batch_room > 0 { self.batch_room } else { problem.settings.knobs.batch };
-            self.batch_room = if is_product { size.saturating_sub(1) } else { 0 };
+            let size = if self.batch_slots_left > 0 { self.batch_slots_left } else { problem.settings.knobs.batch };
+            self.batch_slots_left = if is_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
         let Search { earliest, unissued_predecessors, .. } = self;

@@ -23,7 +23,7 @@ fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Setti
 
 /// Schedules the items up to the first scheduling barrier and checks the invariants of every schedule. Also returns the maximum number of
 /// live general registers.
-fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut Solutions) -> (Schedule, i32) {
+fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
     let graph = Builder::new(Model::of(target()), code.registers()).build(code, region.clone());
     let costs = Costs::new(&Profile::of(target()));
@@ -40,14 +40,14 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let mut tracker_again = PressureTracker::new(code.groups().len());
     tracker_again.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let region = Region { code, graph: &graph, costs: &costs, settings: &untraced, carried: &[] };
-    let untraced = super::schedule(&region, &mut tracker_again, &mut Solutions::default());
+    let untraced = super::schedule(&region, &mut tracker_again, &mut OrderCache::default());
     assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
     assert!(schedule.picks.iter().all(|pick| pick.runner_up != Some(pick.picked)));
     (schedule, tracker.peak()[0])
 }
 
 fn run(code: &Code, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i32) {
-    run_with(code, settings, live, &mut Solutions::default())
+    run_with(code, settings, live, &mut OrderCache::default())
 }
 
 /// Two loads, each followed by a chain of dependent additions: both loads must issue first.
@@ -188,15 +188,15 @@ fn identical_regions_are_searched_once() {
             format!("FADD R{}, R{}, R{}", base + 7, base + 6, base + 1),
         ]
     };
-    let mut solutions = Solutions::default();
+    let mut solutions = OrderCache::default();
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let (first, _) = run_with(&code(&lines(20)), &settings, (&[], &[]), &mut solutions);
     let (second, _) = run_with(&code(&lines(60)), &settings, (&[], &[]), &mut solutions);
-    assert_eq!((solutions.len(), solutions.hits), (1, 1));
+    assert_eq!((solutions.len(), solutions.reuse_hits), (1, 1));
     assert_eq!(first.order, second.order);
     assert!(second.picks.iter().all(|pick| pick.reason == Reason::Remembered));
     run_with(&code(&lines(61)), &settings, (&[], &[]), &mut solutions);
-    assert_eq!((solutions.len(), solutions.hits), (2, 1));
+    assert_eq!((solutions.len(), solutions.reuse_hits), (2, 1));
 }
 
 /// Everything that the search reads is part of the signature: a region that differs in any of it is searched again.
@@ -227,15 +227,15 @@ fn different_regions_are_searched_separately() {
         (with(2, "FADD R23, R24, R21"), base, live),
         (with(3, "STG.E.64 desc[UR4][R2.64], R22"), base, live),
     ];
-    let mut solutions = Solutions::default();
+    let mut solutions = OrderCache::default();
     for (lines, settings, live) in &cases {
         run_with(&code(lines), settings, *live, &mut solutions);
     }
-    assert_eq!((solutions.len(), solutions.hits), (cases.len(), 0));
+    assert_eq!((solutions.len(), solutions.reuse_hits), (cases.len(), 0));
     for (lines, settings, live) in &cases {
         run_with(&code(lines), settings, *live, &mut solutions);
     }
-    assert_eq!((solutions.len(), solutions.hits), (cases.len(), cases.len()));
+    assert_eq!((solutions.len(), solutions.reuse_hits), (cases.len(), cases.len()));
 }
 
 /// The register that an instruction writes is part of the signature, also if nothing in the region reads it.
@@ -244,18 +244,18 @@ fn regions_that_write_other_registers_are_searched_separately() {
     let lines =
         |written: usize| vec!["FADD R20, R21, R22".to_owned(), format!("FADD R{written}, R23, R24"), "FADD R26, R20, R23".to_owned()];
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
-    let mut solutions = Solutions::default();
+    let mut solutions = OrderCache::default();
     for written in [30, 31, 32] {
         run_with(&code(&lines(written)), &settings, (&[], &[]), &mut solutions);
     }
     // R30 and R32 are in the same bank.
-    assert_eq!((solutions.len(), solutions.hits), (2, 1));
+    assert_eq!((solutions.len(), solutions.reuse_hits), (2, 1));
 }
 
 /// The cache stops growing at its limits.
 #[test]
 fn the_cache_is_limited() {
-    let mut solutions = Solutions::default();
+    let mut solutions = OrderCache::default();
     solutions.keep(vec![1], &[0], false, 2);
     solutions.keep(vec![2], &[0], true, 2);
     solutions.keep(vec![3], &[0], false, 2);
@@ -263,7 +263,7 @@ fn the_cache_is_limited() {
     assert_eq!(solutions.find(&[2]), Some((&[0][..], true)));
     assert_eq!(solutions.find(&[3]), None);
     let half = cache::MAX_CACHED_WORDS / 2;
-    let mut solutions = Solutions::default();
+    let mut solutions = OrderCache::default();
     solutions.keep(vec![1; half], &[], false, 9);
     solutions.keep(vec![2; half], &[], false, 9);
     assert_eq!(solutions.len(), 2);
@@ -321,7 +321,7 @@ fn random_code_keeps_its_meaning() {
         let length = 2 + random.below(40);
         let lines: Vec<&str> = (0..length).map(|_| WORDS[random.below(WORDS.len())]).collect();
         let code = code(&lines);
-        let mut solutions = Solutions::default();
+        let mut solutions = OrderCache::default();
         for mode in ScheduleMode::ALL {
             for (stage, registers) in [(AllocationStage::Pre, 200), (AllocationStage::Pre, 6), (AllocationStage::Post, 200)] {
                 let budget = if stage == AllocationStage::Pre {

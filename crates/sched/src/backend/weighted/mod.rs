@@ -129,7 +129,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     best.into_schedule(settings)
 }
 
-/// Returns this strategy's order of the region, for strategies that compare the orders of several. `groups` is `None` after register allocation.
+/// Returns this strategy's order of the region, for strategies that compare the orders of several. `groups` is `None` after register
+/// allocation.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
     let best = best_attempt(region, groups);
     let peak = best.peak;
@@ -173,7 +174,7 @@ struct Attempt {
     exit_cycle: u32,
     /// Maximum number of live registers of each class; 0 after register allocation.
     peak: Counts,
-    /// By node: its issue cycle.
+    /// For each node, its issue cycle.
     cycles: Vec<u32>,
 }
 
@@ -190,7 +191,7 @@ impl Attempt {
         let PassResult { order, picks } = found;
         let mut clock = Clock::new(costs);
         let mut earliest = graph.start_cycles();
-        let mut left = graph.dependences().to_vec();
+        let mut left = graph.predecessor_counts().to_vec();
         let mut cycles = vec![0; graph.items()];
         let mut length = Length::default();
         for &node in &order {

@@ -59,7 +59,7 @@ impl UnitUse {
 pub(super) struct Pass<'a> {
     /// The dependency graph in the direction of the pass.
     view: DirectedGraph<'a>,
-    /// By item: its unit, and the cycles on it.
+    /// For each item, its unit, and the cycles on it.
     unit_uses: &'a [UnitUse],
     /// Number of scoreboards of a warp.
     scoreboards: usize,
@@ -69,19 +69,18 @@ pub(super) struct Pass<'a> {
     weights: &'a Weights,
     /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
-    /// By node, for ready items: the change of live registers of each class if the item were placed next.
+    /// For each node that is ready, the change of live registers of each class if the item were placed next.
     changes: Vec<Counts>,
     /// The ready items.
     ready: Ready,
-    /// In the backward pass, by node: the issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the
-    /// forward pass.
-    forward: Option<Vec<f64>>,
-    /// By node: the penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    /// For each node, its issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
+    forward_positions: Option<Vec<f64>>,
+    /// For each node, the penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     path_penalty: Vec<f64>,
     /// First cycle in which the next item can be placed.
     cycle: u32,
-    /// By unit, `None` if unused so far: in the forward pass the first cycle in which it is free, in the backward pass the cycle of the
-    /// item placed last on it.
+    /// For each unit, `None` if unused so far; in the forward pass the first cycle in which it is free, in the backward pass the cycle of
+    /// the item placed last on it.
     unit_cycles: [Option<u32>; UNITS],
     /// Forward pass: completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
@@ -91,7 +90,7 @@ pub(super) struct Pass<'a> {
     // The next four vectors are buffers that are kept to avoid allocations at each step.
     /// Ranks of the candidates of the current step.
     window: Vec<u32>,
-    /// By candidate of the window: its stall cycles.
+    /// For each candidate of the window, its stall cycles.
     stalls: Vec<u32>,
     /// Nodes that became ready in the current step.
     newly_ready: Vec<u32>,
@@ -116,15 +115,15 @@ impl Candidate {
 }
 
 impl<'a> Pass<'a> {
-    /// Creates a pass. `scoreboards` is the number of scoreboards of a warp. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
-    /// pass, and is `None` for the forward pass.
+    /// Creates a pass. `scoreboards` is the number of scoreboards of a warp. `groups` is `None` after register allocation. `forward_cycles`
+    /// holds the issue cycles of the forward pass for the backward pass, and is `None` for the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
         (unit_uses, scoreboards): (&'a [UnitUse], usize),
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
-        forward: Option<&[u32]>,
+        forward_cycles: Option<&[u32]>,
     ) -> Pass<'a> {
         let items = view.graph.items();
         let longest = f64::from(view.critical_path.iter().copied().max().unwrap_or(0).max(1));
@@ -140,7 +139,7 @@ impl<'a> Pass<'a> {
             live: groups.map(|groups| Live::new(groups, view.direction)),
             changes: vec![[0; REGISTER_CLASSES]; items],
             ready: Ready::new(items),
-            forward: forward.map(share),
+            forward_positions: forward_cycles.map(share),
             path_penalty: view.critical_path[..items]
                 .iter()
                 .map(|&critical_path| Weights::path_penalty(f64::from(critical_path) / longest))
@@ -162,7 +161,7 @@ impl<'a> Pass<'a> {
         let items = self.view.graph.items();
         let start = self.view.graph.region.start;
         let mut found = PassResult { order: Vec::with_capacity(items), picks: Vec::new() };
-        self.newly_ready = (0..items as u32).filter(|&node| self.view.left[node as usize] == 0).collect();
+        self.newly_ready = (0..items as u32).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
         self.release_joins();
         self.insert_newly_ready();
         while found.order.len() < items {
@@ -187,7 +186,7 @@ impl<'a> Pass<'a> {
     /// no successors.
     fn release_joins(&mut self) {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
-        let free: Vec<u32> = (items..nodes).filter(|&node| self.view.left[node as usize] == 0).collect();
+        let free: Vec<u32> = (items..nodes).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
         for node in free {
             self.view.release(node, 0, &mut self.newly_ready);
         }
@@ -245,10 +244,10 @@ impl<'a> Pass<'a> {
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
-        let crowded = self.is_crowded();
+        let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {
-            let measures = self.measure(self.view.rank(rank), wait - shortest, crowded);
+            let measures = self.measure(self.view.rank(rank), wait - shortest, all_scoreboards_used);
             let candidate = Candidate { rank, score: self.weights.score(&measures, live, &prices) };
             if candidate.beats(best.as_ref()) {
                 second = best.replace(candidate);
@@ -261,22 +260,23 @@ impl<'a> Pass<'a> {
         (best, second)
     }
 
-    /// Returns the measures of an item that stalls for `wait` cycles; `crowded` means that all scoreboards are in use.
-    fn measure(&self, node: u32, wait: u32, crowded: bool) -> Measures {
+    /// Returns the measures of an item that stalls for `wait` cycles; `all_scoreboards_used` means that all scoreboards are in use.
+    fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> Measures {
         let node = node as usize;
         Measures {
             change: self.changes[node],
             path_penalty: self.path_penalty[node],
-            wait,
+            extra_stall: wait,
             // Forward, an item that sets a scoreboard adds a result in flight. Backward, placing such an item removes one, so all other
             // items get the penalty.
-            crowds: crowded && self.view.sets_scoreboard[node] == (self.view.direction == Direction::Forward),
-            forward: self.forward.as_ref().map_or(0.0, |forward| forward[node]),
+            worsens_scoreboard_shortage: all_scoreboards_used
+                && self.view.sets_scoreboard[node] == (self.view.direction == Direction::Forward),
+            forward_position: self.forward_positions.as_ref().map_or(0.0, |forward| forward[node]),
         }
     }
 
     /// Returns whether all scoreboards are in use at the current position.
-    fn is_crowded(&self) -> bool {
+    fn all_scoreboards_in_use(&self) -> bool {
         match self.view.direction {
             Direction::Forward => self.in_flight.len() >= self.scoreboards,
             Direction::Backward => self.ready_scoreboard_setters > self.scoreboards,
@@ -304,7 +304,7 @@ impl<'a> Pass<'a> {
                 if self.ready.contains(rank) {
                     let change = live.change(other);
                     self.changes[other as usize] = change;
-                    self.ready.change(rank, self.view.critical_path[other as usize], change[0]);
+                    self.ready.update_change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }
         }

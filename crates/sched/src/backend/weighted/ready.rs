@@ -92,13 +92,13 @@ fn rank_of(sort_key: SortKey) -> u32 {
 ///
 /// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct Ready {
-    /// By unit: the items with available operands, by critical path.
+    /// For each unit, the items with available operands, by critical path.
     by_critical_path: [Queue<SortKey>; UNITS],
     /// All ready items, by the change of live general registers.
     by_registers: Queue<(i32, SortKey)>,
     /// Items that cannot be placed yet, by the first cycle in which they can.
     waiting: Queue<(u32, SortKey)>,
-    /// By rank: the register change that is the key of the item in `by_registers`; `None` if the item is not there.
+    /// For each rank, the register change that is the key of the item in `by_registers`; `None` if the item is not there.
     register_keys: Vec<Option<i32>>,
 }
 
@@ -158,7 +158,7 @@ impl Ready {
     }
 
     /// Updates the change of live general registers of a ready item.
-    pub(super) fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
+    pub(super) fn update_change(&mut self, rank: u32, critical_path: u32, change: i32) {
         if let Some(key) = &mut self.register_keys[rank as usize]
             && *key != change
         {

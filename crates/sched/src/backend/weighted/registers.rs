@@ -40,11 +40,12 @@ struct Group {
 pub(in crate::backend) struct Groups {
     /// The register groups, in order of first mention.
     groups: Vec<Group>,
-    /// By item: the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks the end.
+    /// For each item, the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks
+    /// the end.
     items: Vec<(u32, u32)>,
     /// Register group numbers of all items, one list after the other.
     group_lists: Vec<u32>,
-    /// By register group: the start of its readers in `readers`. The last entry marks the end.
+    /// For each register group, the start of its readers in `readers`. The last entry marks the end.
     first_reader: Vec<u32>,
     /// Nodes of all readers, one list per register group after the other.
     readers: Vec<u32>,
@@ -85,7 +86,7 @@ impl Groups {
             let described = code.groups()[number as usize];
             let Some(class) = described.class else { continue };
             let local = *numbers.entry(number).or_insert_with(|| {
-                let (live_at_start, used_after_region) = tracker.at_region_ends(number);
+                let (live_at_start, used_after_region) = tracker.liveness_at_region_ends(number);
                 self.groups.push(Group {
                     class: class as u8,
                     weight: described.weight,
@@ -159,12 +160,12 @@ impl Groups {
     }
 
     /// Returns the number of live registers of each class at the start of the region.
-    pub(in crate::backend) fn at_start(&self) -> Counts {
+    pub(in crate::backend) fn counts_at_start(&self) -> Counts {
         self.at_start
     }
 
     /// Returns the number of live registers of each class at the end of the region.
-    pub(in crate::backend) fn at_end(&self) -> Counts {
+    pub(in crate::backend) fn counts_at_end(&self) -> Counts {
         let mut counts = self.at_start;
         for group in &self.groups {
             counts[group.class as usize] += i32::from(group.weight) * (i32::from(group.is_live_at_end()) - i32::from(group.live_at_start));
@@ -187,10 +188,10 @@ pub(in crate::backend) struct Live<'a> {
     groups: &'a Groups,
     /// Whether the pass goes forward or backward.
     direction: Direction,
-    /// By register group: whether it is live at the current position.
+    /// For each register group, whether it is live at the current position.
     live: Vec<bool>,
-    /// By register group: the number of readers that are not placed yet, and the exclusive-or of their nodes. With one reader left, the
-    /// exclusive-or is the node of that reader; it is maintained in the forward direction only.
+    /// For each register group, the number of readers that are not placed yet, and the exclusive-or of their nodes. With one reader left,
+    /// the exclusive-or is the node of that reader; it is maintained in the forward direction only.
     unplaced_readers: Vec<(u32, u32)>,
     /// Number of live registers of each class at the current position.
     now: Counts,
@@ -206,7 +207,7 @@ impl<'a> Live<'a> {
             let readers = groups.readers(group);
             (readers.len() as u32, readers.iter().fold(0, |sum, node| sum ^ node))
         };
-        let now = if direction == Direction::Forward { groups.at_start } else { groups.at_end() };
+        let now = if direction == Direction::Forward { groups.at_start } else { groups.counts_at_end() };
         Live {
             groups,
             direction,

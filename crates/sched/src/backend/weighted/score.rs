@@ -36,12 +36,12 @@ pub(super) struct Weights {
     /// Weight of the issue cycle in the forward order, in the part `forward`.
     forward: f64,
     /// Weight of stall cycles, in the part `forward`.
-    penalty: f64,
+    stall_weight: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
     least_live: Counts,
     /// 1 / register range of each class.
     slopes: [f64; REGISTER_CLASSES],
-    /// By register class: the number of live registers above which the price of a register is 1.
+    /// For each register class, the number of live registers above which the price of a register is 1.
     scarce_above: Counts,
     /// Maximum number of live registers of each class.
     budget: Counts,
@@ -55,18 +55,18 @@ pub(super) struct Measures {
     /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     pub path_penalty: f64,
     /// Stall cycles of the candidate minus the shortest stall of all candidates.
-    pub wait: u32,
+    pub extra_stall: u32,
     /// Whether all scoreboards are in use and the candidate makes this worse (forward) or does not relieve it (backward).
-    pub crowds: bool,
+    pub worsens_scoreboard_shortage: bool,
     /// Issue cycle in the forward order as a fraction (0 to 1) of the last issue cycle; 0 in the forward pass.
-    pub forward: f64,
+    pub forward_position: f64,
 }
 
 /// Score of a candidate, with its parts for the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Score {
     /// Number of registers above the budget, summed over the classes of which the candidate takes registers.
-    overflow: i32,
+    excess: i32,
     /// The term `registers` of the score: registers freed minus registers taken, times the price of a register and its weight.
     register_term: f64,
     /// The term `parallelism` of the score: negated penalties for a short critical path, stall cycles and missing scoreboards.
@@ -81,7 +81,7 @@ impl Weights {
     /// Computes the weights of a region; `groups` is `None` after register allocation.
     pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
-        let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.at_start(), groups.at_end()]);
+        let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.counts_at_start(), groups.counts_at_end()]);
         let least_live: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
         let budget = settings.budget.registers;
         let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least_live[class]).max(1)));
@@ -94,7 +94,7 @@ impl Weights {
             pressure,
             parallelism: (1.0 - pressure).abs(),
             forward,
-            penalty: (1.0 - forward).abs(),
+            stall_weight: (1.0 - forward).abs(),
             least_live,
             slopes,
             scarce_above,
@@ -117,16 +117,16 @@ impl Weights {
     pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> Score {
         let change = measures.change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
-        let overflow = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
+        let excess = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
         let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
-        let wait = f64::from(measures.wait);
+        let wait = f64::from(measures.extra_stall);
         // One stall cycle costs more than the largest penalty for a short critical path (0.5), so an item that can issue now is preferred.
-        let waiting = if measures.wait > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
-        let lost = measures.path_penalty + waiting + if measures.crowds { SCOREBOARD_PENALTY } else { 0.0 };
+        let waiting = if measures.extra_stall > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
+        let lost = measures.path_penalty + waiting + if measures.worsens_scoreboard_shortage { SCOREBOARD_PENALTY } else { 0.0 };
         let secondary = self.slopes[0].max(1.0 / MAX_REGISTER_RANGE);
         let (register_term, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
-        let forward = secondary * (self.forward * measures.forward - self.penalty * waiting);
-        Score { overflow, register_term, parallelism, forward, sum: register_term + parallelism + forward }
+        let forward = secondary * (self.forward * measures.forward_position - self.stall_weight * waiting);
+        Score { excess, register_term, parallelism, forward, sum: register_term + parallelism + forward }
     }
 
     /// Returns the penalty for a critical path that is the fraction `critical_path` (0 to 1) of the longest one.
@@ -138,13 +138,13 @@ impl Weights {
 impl Score {
     /// Returns whether this score is better than `other`; `None` if they are equal. Fewer registers above the budget decide first.
     pub(super) fn beats(&self, other: &Score) -> Option<bool> {
-        let order = other.overflow.cmp(&self.overflow).then(self.sum.total_cmp(&other.sum));
+        let order = other.excess.cmp(&self.excess).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
     /// Returns the part of the score that contributes most to the advantage over `other`.
     pub(super) fn reason(&self, other: &Score) -> Reason {
-        if self.overflow != other.overflow {
+        if self.excess != other.excess {
             return Reason::PressureOverflow;
         }
         if self.sum == other.sum {

@@ -53,19 +53,19 @@ pub(in crate::backend) struct DirectedGraph<'g> {
     pub graph: &'g Graph,
     /// The direction of the pass.
     pub direction: Direction,
-    /// By node: its first index in `links`; the last element is the number of links.
+    /// For each node, its first index in `links`; the last element is the number of links.
     first_link: Vec<u32>,
     /// Links of all nodes, grouped by node.
     links: Vec<Link>,
     /// Worklist of [`DirectedGraph::release`]: nodes to release, with their cycles.
     release_worklist: Vec<(u32, u32)>,
-    /// By node: the number of nodes that must still be placed before it.
-    pub left: Vec<u32>,
-    /// By node: the first cycle of the pass in which it can be placed, according to the nodes placed so far.
+    /// For each node, the number of nodes that must still be placed before it.
+    pub unplaced_predecessors: Vec<u32>,
+    /// For each node, the first cycle of the pass in which it can be placed, according to the nodes placed so far.
     pub earliest: Vec<u32>,
-    /// By node: the critical path to the opposite end of the region, in cycles.
+    /// For each node, the critical path to the boundary of the region that the pass reaches last, in cycles.
     pub critical_path: Vec<u32>,
-    /// By item: whether some successor waits for its scoreboard.
+    /// For each item, whether some successor waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
@@ -79,7 +79,7 @@ impl<'g> DirectedGraph<'g> {
             view.links.extend(graph.successors(node).iter().map(|edge| Link { node: edge.node, latency: edge.latency }));
             view.first_link.push(view.links.len() as u32);
         }
-        view.left = graph.dependences().to_vec();
+        view.unplaced_predecessors = graph.predecessor_counts().to_vec();
         view.earliest = graph.start_cycles();
         view.critical_path = vec![0; nodes];
         for &node in graph.order.iter().rev() {
@@ -96,7 +96,7 @@ impl<'g> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Backward);
         for node in 0..nodes {
-            view.first_link.push(view.first_link[node] + graph.dependences()[node]);
+            view.first_link.push(view.first_link[node] + graph.predecessor_counts()[node]);
         }
         view.links = vec![Link { node: 0, latency: 0 }; graph.edge_count()];
         let mut next = view.first_link.clone();
@@ -107,7 +107,7 @@ impl<'g> DirectedGraph<'g> {
                 *at += 1;
             }
         }
-        view.left = (0..nodes as u32).map(|node| graph.successors(node).len() as u32).collect();
+        view.unplaced_predecessors = (0..nodes as u32).map(|node| graph.successors(node).len() as u32).collect();
         view.earliest = live_out_tails.tails.clone();
         view.earliest.resize(nodes, 0);
         view.critical_path = graph.depths();
@@ -125,7 +125,7 @@ impl<'g> DirectedGraph<'g> {
             first_link: first,
             links: Vec::new(),
             release_worklist: Vec::new(),
-            left: Vec::new(),
+            unplaced_predecessors: Vec::new(),
             earliest: Vec::new(),
             critical_path: Vec::new(),
             sets_scoreboard: (0..graph.items() as u32).map(sets).collect(),
@@ -152,8 +152,8 @@ impl<'g> DirectedGraph<'g> {
                 let link = self.links[index as usize];
                 let to = link.node as usize;
                 self.earliest[to] = self.earliest[to].max(at + u32::from(link.latency));
-                self.left[to] -= 1;
-                if self.left[to] == 0 {
+                self.unplaced_predecessors[to] -= 1;
+                if self.unplaced_predecessors[to] == 0 {
                     if to < self.graph.items() {
                         ready.push(link.node);
                     } else {

@@ -1,0 +1,71 @@
+//! Narrows the results of instructions to the registers that some instruction reads. The common part of [`super::loads`] and
+//! [`super::components`].
+//!
+//! The cost is linear in the size of the function.
+
+use oriole_ir::{Function, Inst, OperandKind, Part, Role, Target, Value};
+use rustc_hash::FxHashMap;
+
+/// For each register of a replaced value, the new value and the index of the register in it. A register is a value and an index.
+pub(super) type NewRegisters = FxHashMap<(Value, u8), (Value, u8)>;
+
+/// An instruction whose results can be narrowed, with the registers of the results that are read.
+pub(super) trait NarrowableInst: Sized {
+    /// Matches an instruction whose results can be narrowed; `None` for other instructions. No register counts as read yet.
+    fn match_inst(function: &Function, inst: Inst) -> Option<Self>;
+
+    /// Returns the results that can be narrowed.
+    fn results(&self) -> impl Iterator<Item = Value>;
+
+    /// Records that an operand with this role reads a part of a result.
+    fn note_use(&mut self, part: Part, role: Role);
+
+    /// Restricts the instruction to the registers that are read. Adds the new value and index of each remaining register to
+    /// `new_registers`. Returns the number of registers removed.
+    fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize;
+}
+
+/// Narrows all instructions of a function that `N` matches. Returns the number of registers removed from their results.
+pub(super) fn run<N: NarrowableInst>(function: &mut Function, target: Target) -> usize {
+    let mut narrowable: Vec<N> = Vec::new();
+    let mut index_of_result: FxHashMap<Value, usize> = FxHashMap::default();
+    for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+        let Some(found) = N::match_inst(function, inst) else { continue };
+        index_of_result.extend(found.results().map(|value| (value, narrowable.len())));
+        narrowable.push(found);
+    }
+    if narrowable.is_empty() {
+        return 0;
+    }
+    for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+        for source in function.sources(inst) {
+            let Some(part) = source.part() else { continue };
+            if let Some(&index) = index_of_result.get(&part.value) {
+                narrowable[index].note_use(part, source.role);
+            }
+        }
+    }
+    let mut new_registers = NewRegisters::default();
+    let removed = narrowable.iter().map(|found| found.narrow(function, target, &mut new_registers)).sum();
+    if !new_registers.is_empty() {
+        replace_reads(function, &new_registers);
+    }
+    removed
+}
+
+/// Makes all instructions read the new registers in place of the replaced ones.
+fn replace_reads(function: &mut Function, new_registers: &NewRegisters) {
+    for layout_index in 0..function.layout.len() {
+        let block = function.layout[layout_index];
+        for position in 0..function.blocks[block].insts.len() {
+            let inst = function.blocks[block].insts[position];
+            for source in function.sources_mut(inst) {
+                if let OperandKind::Value(part) = &mut source.kind
+                    && let Some(&(value, first)) = new_registers.get(&(part.value, part.first))
+                {
+                    (part.value, part.first) = (value, first);
+                }
+            }
+        }
+    }
+}
