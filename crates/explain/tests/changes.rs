@@ -356,6 +356,43 @@ fn rejected_forms_name_the_busier_unit() {
     assert!(moved(&busy) == 0 && kept(&busy) >= 8, "{:?}", rejected_by(&busy, "", "balance"));
 }
 
+/// Constants and offsets that an instruction has no encoding for stay in registers, and the explanation names them.
+#[test]
+fn rejected_forms_name_the_constant_without_an_encoding() {
+    // A multiply-add has one field for a number, and an address offset has 24 bits.
+    let sum = |factor: &str| {
+        let body = format!("ld.global.u32 %r1, [%a0]; mad.lo.u32 %r2, %r1, {factor}, 12345; st.global.u32 [%a1], %r2;");
+        explain_body(&format!("{ADDRESSES}{body}"), None)
+    };
+    let (register, number) = (sum("%r1"), sum("6789"));
+    assert_eq!(rejected_by(&register, "IMAD", "fold"), []);
+    let rejected = rejected_by(&number, "IMAD", "fold");
+    assert!(rejected.iter().any(|(form, reason)| form.contains("the number 0x") && reason.contains("no encoding")), "{rejected:?}");
+
+    let far = |offset: u32| {
+        let body = format!("add.u64 %a3, %a0, {offset}; ld.global.u32 %r1, [%a3+16]; st.global.u32 [%a1], %r1;");
+        explain_body(&format!("{ADDRESSES}{body}"), None)
+    };
+    assert_eq!(rejected_by(&far(64), "LDG", "fold"), []);
+    let rejected = rejected_by(&far(0x100_0000), "LDG", "fold");
+    assert!(matches!(&rejected[..], [(form, _)] if form.contains("the addition of 0x1000000")), "{rejected:?}");
+}
+
+/// The uniform form of an instruction is rejected if an instruction outside of the uniform datapath reads the result too.
+#[test]
+fn rejected_forms_name_the_uniform_datapath() {
+    let vote = |end: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry kernel(.param .u64 out)\n{{\n.reg .b32 %r<8>; .reg .b64 %a<4>;\n\
+             ld.param.u64 %a1, [out]; mov.u32 %r1, %ctaid.x;\nld.global.u32 %r2, [%a1];\nadd.u32 %r3, %r2, 64;\n\
+             mbarrier.init.shared::cta.b64 [%r3], 1;\n{end}\nret;\n}}\n"
+        );
+        let options = Options::new(Target::parse("sm_90a").unwrap());
+        explain_ptx("kernel.ptx", text.as_bytes(), &options).unwrap().functions.remove(0)
+    };
+    let _ = vote("");
+}
+
 /// Calls have their callee and its cost: a longer callee costs more, in a loop a call is executed more often, and a function that calls itself
 /// has no known cost.
 #[test]
