@@ -199,7 +199,7 @@ impl Folder {
             };
             self.alternatives.reject("fold", inst, || {
                 let form = format!("{} with {text} as source {}", mnemonic(function, inst), number + 1);
-                (form, "the target has no encoding for it, in any order of the sources".to_owned())
+                (form, "the target has no encoding for it with the other operands, in any order of the sources".to_owned())
             });
         }
     }
