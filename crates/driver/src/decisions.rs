@@ -95,7 +95,9 @@ impl Decisions {
             text: remark.text.to_owned(),
         }));
         let mut registers: Vec<PtxRegisterLocation> = match job.function().body.as_deref() {
-            Some(body) => finished.code.register_ranges.iter().filter_map(|range| PtxRegisterLocation::new(range, job.module, body)).collect(),
+            Some(body) => {
+                finished.code.register_ranges.iter().filter_map(|range| PtxRegisterLocation::new(range, job.module, body)).collect()
+            }
             None => Vec::new(),
         };
         registers.sort_unstable();

@@ -143,8 +143,7 @@ fn following_locations(function: &Function) -> Vec<Option<Location>> {
 /// one, which it usually prepares, or else of the previous one. At the start of the function it has none. A block without any, such as
 /// one with moves before a join, has that of the code after it (`following`).
 fn locations(function: &Function, block: Block, following: Option<Location>) -> Vec<Option<Location>> {
-    let mut locations: Vec<Option<Location>> =
-        function.blocks[block].insts.iter().map(|&inst| own_location(function, inst)).collect();
+    let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(|&inst| own_location(function, inst)).collect();
     let is_entry = function.layout.first() == Some(&block);
     let first = if is_entry { locations.iter().position(Option::is_some).unwrap_or(locations.len()) } else { 0 };
     let mut next = if locations.iter().all(Option::is_none) { following } else { None };

@@ -307,8 +307,7 @@ fn debugged(text: &str, target: &str, max_registers: Option<u32>) -> Session {
     let line_at = |offset| table.find(section, offset).map_or(0, |position| position.line as u32);
     let code_lines: Vec<u32> = (0..size).step_by(16).map(line_at).collect();
     let with_code = code_lines.iter().copied().collect();
-    let mut debugger =
-        Debugger { variables: variables(), lines: code_lines, ranges: ranges(&cubin), last: (0, 0), visits: Vec::new() };
+    let mut debugger = Debugger { variables: variables(), lines: code_lines, ranges: ranges(&cubin), last: (0, 0), visits: Vec::new() };
     let spilled = debugger.ranges.iter().filter(|range| range.2 >> 24 == 7).count();
     let mut memory = Memory::new();
     let (launch, _) = launch(&mut memory, 8);

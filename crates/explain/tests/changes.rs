@@ -398,11 +398,8 @@ fn rejected_forms_name_the_uniform_datapath() {
         explain_ptx("kernel.ptx", text.as_bytes(), &options).unwrap().functions.remove(0)
     };
     let reasons = |function: &Function| rejected_by(function, "", "uniform").into_iter().map(|(_, reason)| reason).collect::<Vec<_>>();
-    let (moved, stored, sources) = (
-        product("add.u32 %r4, %r2, 2;"),
-        product("add.u32 %r4, %r2, 2; st.global.b32 [%a0+8], %r4;"),
-        product("add.u32 %r4, %r2, %r3;"),
-    );
+    let (moved, stored, sources) =
+        (product("add.u32 %r4, %r2, 2;"), product("add.u32 %r4, %r2, 2; st.global.b32 [%a0+8], %r4;"), product("add.u32 %r4, %r2, %r3;"));
     assert!(reasons(&moved).is_empty(), "{:?}", reasons(&moved));
     assert!(reasons(&stored).iter().any(|reason| reason.contains("reads its result too")), "{:?}", reasons(&stored));
     assert!(reasons(&sources).iter().any(|reason| reason.contains("more than one of its sources")), "{:?}", reasons(&sources));

@@ -131,7 +131,9 @@ fn corpus_without_optimization() {
 /// Products of warp groups, tensor and bulk copies, barriers in memory, asynchronous copies, matrix products, textures.
 #[test]
 fn tensor_and_asynchronous_kernels() {
-    for (folder, every) in [("tests/kernels/warpgroup", 6), ("tests/kernels/tensor", 12), ("tests/kernels/barrier", 8), ("corpus/handwritten", 1)] {
+    for (folder, every) in
+        [("tests/kernels/warpgroup", 6), ("tests/kernels/tensor", 12), ("tests/kernels/barrier", 8), ("corpus/handwritten", 1)]
+    {
         let paths: Vec<PathBuf> = files(folder).into_iter().step_by(every).collect();
         for level in [3, 0] {
             assert!(check_all(&paths, "sm_90a", level) > 300, "{folder} -O{level}");

@@ -136,7 +136,16 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
                 let is_marked = function.insts[definition.0].location.statement == function.insts[site.inst].location.statement;
                 let (inst, result, value, first) = Some(definition).filter(|_| is_marked || !has_all_assignments)?;
                 let is_predicate = function.values[variable].file == RegFile::Predicate;
-                Some(WordDefinition { register, word, inst, result, value, first, is_predicate, is_merging: function.insts[inst].guard.is_some() })
+                Some(WordDefinition {
+                    register,
+                    word,
+                    inst,
+                    result,
+                    value,
+                    first,
+                    is_predicate,
+                    is_merging: function.insts[inst].guard.is_some(),
+                })
             };
             // Without one of the definitions the others would seem to be valid after it.
             let words: Option<Vec<WordDefinition>> = assignments.iter().map(define).collect();
@@ -355,7 +364,9 @@ impl Availability {
                 register(predicate).map(|place| contents.words(place)).into_iter().collect()
             }
             // ISETP.NE.AND P0, PT, R4, RZ, PT
-            (Some(Opcode::ISETP), [source, zero, _]) if zero.kind == Operand::RZ.kind && is_plain(source) && is_nonzero_test(function, inst) => {
+            (Some(Opcode::ISETP), [source, zero, _])
+                if zero.kind == Operand::RZ.kind && is_plain(source) && is_nonzero_test(function, inst) =>
+            {
                 let words = register(source).map(|place| contents.words(place)).unwrap_or_default();
                 vec![words.into_iter().filter(|number| self.predicates.contains(number)).collect()]
             }
