@@ -29,6 +29,6 @@ pub fn run(function: &mut Function) {
             continue;
         }
         let statements = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location.statement);
-        last = statements.filter(|&statement| statement != 0).last().unwrap_or(last);
+        last = statements.rev().find(|&statement| statement != 0).unwrap_or(last);
     }
 }
