@@ -3,10 +3,12 @@
 //!
 //! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set.
 
+use oriole_ir::RegFile;
 use oriole_opt::remarks::PassRemark;
 use oriole_ptx::ast::{Body, Module};
 
 use crate::compile_function::Finished;
+use crate::debug::register_contents::MachinePlace;
 use crate::debug::registers::{RegisterRange, register_name};
 use crate::function_report::FunctionReport;
 use crate::history::InstHistory;
@@ -59,16 +61,15 @@ pub struct PtxRegisterLocation {
 const PRODUCT_PASS: &str = "settle-products";
 
 impl PtxRegisterLocation {
-    /// Converts an address range to a record with the names of the two registers.
-    fn new(range: &RegisterRange, module: &Module, body: &Body) -> PtxRegisterLocation {
-        let RegisterRange { register, word, file, number, start, end } = *range;
-        PtxRegisterLocation {
-            register: format!("{}{number}", file.prefix()),
-            start,
-            end,
-            name: register_name(module, body, register),
-            word,
-        }
+    /// Converts an address range to a record with the names of the two registers; `None` for a range in a spill slot.
+    fn new(range: &RegisterRange, module: &Module, body: &Body) -> Option<PtxRegisterLocation> {
+        let RegisterRange { register, word, place, start, end } = *range;
+        let machine_register = match place {
+            MachinePlace::General(number) => format!("{}{number}", RegFile::General.prefix()),
+            MachinePlace::Predicate(number) => format!("{}{number}", RegFile::Predicate.prefix()),
+            MachinePlace::Slot(_) => return None,
+        };
+        Some(PtxRegisterLocation { register: machine_register, start, end, name: register_name(module, body, register), word })
     }
 }
 
@@ -94,7 +95,9 @@ impl Decisions {
             text: remark.text.to_owned(),
         }));
         let mut registers: Vec<PtxRegisterLocation> = match job.function().body.as_deref() {
-            Some(body) => finished.code.register_ranges.iter().map(|range| PtxRegisterLocation::new(range, job.module, body)).collect(),
+            Some(body) => {
+                finished.code.register_ranges.iter().filter_map(|range| PtxRegisterLocation::new(range, job.module, body)).collect()
+            }
             None => Vec::new(),
         };
         registers.sort_unstable();

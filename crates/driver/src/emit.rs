@@ -67,10 +67,11 @@ pub struct Patch {
 /// Encodes a function. Returns an error message if an instruction has no encoding, which is a bug of an earlier pass.
 pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<Code, String> {
     let offsets = block_offsets(function);
+    let following = following_locations(function);
     let mut code = Code::default();
-    for &block in &function.layout {
+    for (&block, following) in function.layout.iter().zip(following) {
         let insts = &function.blocks[block].insts;
-        let locations = locations(function, block);
+        let locations = locations(function, block, following);
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
             code.locations.extend(locations[position].map(|location| (offset, location)));
@@ -121,14 +122,31 @@ fn block_offsets(function: &Function) -> Vec<u32> {
     offsets
 }
 
+/// Returns the source location of an instruction; `None` if it has none.
+fn own_location(function: &Function, inst: Inst) -> Option<Location> {
+    Some(function.insts[inst].location).filter(|location| location.statement != 0)
+}
+
+/// Returns, for each block of the layout, the first location after it.
+fn following_locations(function: &Function) -> Vec<Option<Location>> {
+    let mut next = None;
+    let mut following: Vec<Option<Location>> = Vec::with_capacity(function.layout.len());
+    for &block in function.layout.iter().rev() {
+        following.push(next);
+        next = function.blocks[block].insts.iter().find_map(|&inst| own_location(function, inst)).or(next);
+    }
+    following.reverse();
+    following
+}
+
 /// Returns the source location of each instruction of a block. An instruction without one has the location of the next instruction that has
-/// one, which it usually prepares, or else of the previous one. At the start of the function it has none.
-fn locations(function: &Function, block: Block) -> Vec<Option<Location>> {
-    let own = |inst: &Inst| Some(function.insts[*inst].location).filter(|location| location.statement != 0);
-    let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(own).collect();
+/// one, which it usually prepares, or else of the previous one. At the start of the function it has none. A block without any, such as
+/// one with moves before a join, has that of the code after it (`following`).
+fn locations(function: &Function, block: Block, following: Option<Location>) -> Vec<Option<Location>> {
+    let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(|&inst| own_location(function, inst)).collect();
     let is_entry = function.layout.first() == Some(&block);
     let first = if is_entry { locations.iter().position(Option::is_some).unwrap_or(locations.len()) } else { 0 };
-    let mut next = None;
+    let mut next = if locations.iter().all(Option::is_none) { following } else { None };
     for location in locations[first..].iter_mut().rev() {
         next = location.or(next);
         *location = next;

@@ -15,7 +15,7 @@ use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
-use crate::debug::{assignments, registers, saved_registers, variables};
+use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
@@ -217,6 +217,7 @@ fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     state.function = function;
     let for_debuggers = input.options.is_for_debuggers();
     if for_debuggers {
+        joins::run(&mut state.function);
         assignments::run(&mut state.function, &registers);
     }
     if input.options.has_register_ranges() {
@@ -349,7 +350,8 @@ fn unroll(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `fold`: folds constants into instructions, and constant additions into address offsets.
 fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::fold::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::fold::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -376,7 +378,8 @@ fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `uniform`: computes operands that must be in uniform registers on the uniform datapath.
 fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::uniform::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::uniform::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 

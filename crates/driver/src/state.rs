@@ -174,7 +174,8 @@ impl<'a> FunctionState<'a> {
     pub fn environment(&self) -> Arc<Environment> {
         let compute = || {
             let has_dynamic_stack = self.selection.has_dynamic_stack;
-            Arc::new(convention::environment(&self.function, self.input.hardware, self.input.register_limit, has_dynamic_stack))
+            let environment = convention::environment(&self.function, self.input.hardware, self.input.register_limit, has_dynamic_stack);
+            Arc::new(Environment { keeps_variables: self.input.options.is_for_debuggers(), ..environment })
         };
         Arc::clone(self.environment.get_or_init(compute))
     }

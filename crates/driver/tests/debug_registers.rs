@@ -2,7 +2,8 @@
 //!
 //! Random kernels with nested loops and branches are compiled with `-g` and run in the SASS simulator. Before the first machine
 //! instruction of each PTX statement, every PTX register that DWARF names is read from the machine register that
-//! `.nv_debug_info_reg_sass` names at this address. The expected values come from the PTX interpreter: a second version of the kernel
+//! `.nv_debug_info_reg_sass` names at this address, or from the spill slot. Half of the kernels have so few registers that variables are
+//! spilled. Some assignments have guards. The expected values come from the PTX interpreter: a second version of the kernel
 //! stores the line and all PTX registers before each statement.
 
 use std::collections::BTreeSet;
@@ -13,27 +14,24 @@ use oriole_cubin::debug::{DEBUG_LINE_SASS, read_lines};
 use oriole_driver::{DebugInfo, DebugKind, Options, compile};
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
-use oriole_sim::sass::warp::{Row, Source, Warp};
+use oriole_sim::sass::warp::{PredicateSource, Row, Source, Warp};
 use oriole_sim::sass::{Code, Issue, Observer};
 use oriole_sim::{Launch, Memory};
 
 /// The PTX registers that are variables: name and number of 32-bit words. After a word for the line, the 64-bit ones are at aligned
 /// offsets. `%i0` to `%i2` are loop counters.
-const VARIABLES: [(&str, usize); 12] = [
-    ("%r1", 1),
-    ("%r2", 1),
-    ("%r3", 1),
-    ("%r4", 1),
-    ("%f1", 1),
-    ("%f2", 1),
-    ("%i0", 1),
-    ("%rd1", 2),
-    ("%rd2", 2),
-    ("%rd3", 2),
-    ("%i1", 1),
-    ("%i2", 1),
-];
-const WORDS: usize = 15;
+fn variables() -> Vec<(String, usize)> {
+    let named = |prefix: &'static str, numbers: std::ops::RangeInclusive<usize>, words| {
+        numbers.map(move |number| (format!("%{prefix}{number}"), words))
+    };
+    let all = named("i", 0..=0, 1).chain(named("rd", 1..=6, 2)).chain(named("r", 1..=12, 1)).chain(named("f", 1..=4, 1));
+    all.chain(named("i", 1..=2, 1)).chain(named("p", 3..=10, 1)).collect()
+}
+
+/// Number of words of all variables.
+const WORDS: usize = 39;
+/// Number of statements that assign all variables for the first time.
+const FIRST_ASSIGNMENTS: usize = 33;
 const MOST_STATEMENTS: usize = 20_000;
 
 /// Writes random kernels.
@@ -63,12 +61,13 @@ impl Generator {
         self.lines.push(line);
     }
 
-    /// Writes an assignment: half of them are moves.
+    /// Writes an assignment: half of them are moves, and a third has a guard.
     fn assignment(&mut self) {
-        let (a, b, c) = (self.register("r", 4), self.register("r", 4), self.register("r", 4));
-        let (x, y, z) = (self.register("rd", 3), self.register("rd", 3), self.register("rd", 3));
-        let (f, g) = (self.register("f", 2), self.register("f", 2));
-        let line = match self.below(12) {
+        let (a, b, c) = (self.register("r", 12), self.register("r", 12), self.register("r", 12));
+        let (x, y, z) = (self.register("rd", 6), self.register("rd", 6), self.register("rd", 6));
+        let (f, g) = (self.register("f", 4), self.register("f", 4));
+        let (p, q) = (3 + self.below(8), 3 + self.below(8));
+        let line = match self.below(14) {
             0 | 1 => format!("mov.u32 {a}, {b};"),
             2 => format!("mov.b64 {x}, {y};"),
             3 => format!("mov.f32 {f}, {g};"),
@@ -79,9 +78,16 @@ impl Generator {
             8 => format!("add.s64 {x}, {y}, {z};"),
             9 => format!("cvt.s64.s32 {x}, {a};"),
             10 => format!("fma.rn.f32 {f}, {g}, 0f3FC00000, {f};"),
+            11 => format!("setp.lt.s32 %p{p}, {a}, {b};"),
+            12 => format!("not.pred %p{p}, %p{q};"),
             _ => format!("mad.lo.s32 {a}, {a}, {b}, {c};"),
         };
-        self.push(line);
+        let guard = match self.below(6) {
+            0 => format!("@%p{} ", 3 + self.below(8)),
+            1 => format!("@!%p{} ", 3 + self.below(8)),
+            _ => String::new(),
+        };
+        self.push(guard + &line);
     }
 
     fn block(&mut self, depth: usize) {
@@ -117,8 +123,9 @@ impl Generator {
 /// Returns the lines of a random body. All variables are assigned first.
 fn body(seed: u64) -> Vec<String> {
     let mut generator = Generator { state: seed, labels: 0, lines: Vec::new() };
-    for (number, (name, words)) in VARIABLES.into_iter().enumerate() {
+    for (number, (name, words)) in variables().into_iter().enumerate() {
         let line = match (words, &name[..2]) {
+            (_, "%p") => format!("setp.eq.u32 {name}, %i0, {};", if number % 2 == 0 { 1 } else { 5 }),
             (2, _) => format!("mov.u64 {name}, {};", 0x1_0000_0001_u64 * (number as u64 + 3)),
             (_, "%f") => format!("mov.f32 {name}, 0f3F{number:02X}0000;"),
             _ => format!("mov.u32 {name}, {};", 7 * number + 1),
@@ -135,12 +142,12 @@ fn body(seed: u64) -> Vec<String> {
 fn kernel(lines: &[String]) -> String {
     let mut text = String::from(
         ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 out)\n{\n\
-         .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b32 %i<4>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .b64 %out;\n\
+         .reg .pred %p<12>; .reg .b32 %r<16>; .reg .b32 %i<4>; .reg .f32 %f<8>; .reg .b64 %rd<8>; .reg .b64 %out;\n\
          $begin:\nld.param.u64 %out, [out];\n",
     );
     lines.iter().for_each(|line| text += &format!("{line}\n"));
     text += "}\n.section .debug_info\n{\n.b64 $begin\n";
-    for (name, _) in VARIABLES {
+    for (name, _) in variables() {
         let mut number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
         text += ".b8 144";
         while number >= 0x80 {
@@ -160,11 +167,16 @@ fn with_log(lines: &[String]) -> Vec<String> {
     let mut logged = vec!["add.u64 %rd7, %out, 8;".to_owned()];
     for (number, line) in lines.iter().enumerate() {
         // Before the first statements the variables have no values.
-        if line.ends_with(';') && number >= VARIABLES.len() {
+        if line.ends_with(';') && number >= FIRST_ASSIGNMENTS {
             logged.push(format!("st.global.u32 [%rd7], {};", FIRST_LINE + number));
             let mut offset = 4;
-            for (name, words) in VARIABLES {
-                logged.push(format!("st.global.b{} [%rd7+{offset}], {name};", 32 * words));
+            for (name, words) in variables() {
+                if name.starts_with("%p") {
+                    logged.push(format!("selp.u32 %r15, 1, 0, {name};"));
+                    logged.push(format!("st.global.u32 [%rd7+{offset}], %r15;"));
+                } else {
+                    logged.push(format!("st.global.b{} [%rd7+{offset}], {name};", 32 * words));
+                }
                 offset += 4 * words;
             }
             logged.push(format!("add.u64 %rd7, %rd7, {};", 4 * (1 + WORDS)));
@@ -203,10 +215,10 @@ fn expected(lines: &[String]) -> Vec<Visit> {
     visits.map(|visit| (visit[0], visit[1..].iter().map(|&word| Some(word)).collect())).collect()
 }
 
-/// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the general machine register, start, end.
-type Range = (u32, String, u16, u64, u64);
+/// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the place, start, end.
+type Range = (u32, String, u32, u64, u64);
 
-/// Returns the ranges of the only function of a cubin that are in general registers.
+/// Returns the ranges of the only function of a cubin.
 fn ranges(cubin: &Cubin) -> Vec<Range> {
     let section = cubin.find(".nv_debug_info_reg_sass").expect("a table of registers");
     let bytes = cubin.bytes_of(section).unwrap();
@@ -225,12 +237,27 @@ fn ranges(cubin: &Cubin) -> Vec<Range> {
     let count = word(&mut at);
     let mut one = || (word(&mut at), text(&mut at), word(&mut at), word(&mut at), word(&mut at));
     let all: Vec<_> = (0..count).map(|_| one()).collect();
-    let general = all.into_iter().filter(|range| range.2 >> 24 == 5);
-    general.map(|(word, name, register, start, end)| (word, name, register as u16, start.into(), end.into())).collect()
+    all.into_iter().map(|(word, name, place, start, end)| (word, name, place, start.into(), end.into())).collect()
+}
+
+/// Returns the contents of a place of `.nv_debug_info_reg_sass` in the first thread; 0 or 1 for a predicate. Classes: 2 predicate, 5 general
+/// register, 7 local memory at a register (third byte) plus an offset.
+fn read_place(warp: &Warp, place: u32) -> u32 {
+    let general = |number: u32| warp.read(Source::General(Row::source(Some(number as u16))))[0];
+    match place >> 24 {
+        2 => u32::from(warp.read_predicate(PredicateSource::new(Some(place as u8), false, false)) & 1 != 0),
+        5 => general(place & 0xff_ffff),
+        7 => {
+            let at = (general(place >> 16 & 0xff) + (place & 0xffff)) as usize;
+            u32::from_le_bytes(warp.local[at..at + 4].try_into().unwrap())
+        }
+        class => panic!("an unknown class: {class}"),
+    }
 }
 
 /// Reads variables at the start of each statement.
 struct Debugger {
+    variables: Vec<(String, usize)>,
     /// The PTX line of each instruction.
     lines: Vec<u32>,
     ranges: Vec<Range>,
@@ -246,22 +273,31 @@ impl Observer for Debugger {
             let read = |name: &str, word: u32| {
                 let fits = |range: &&Range| range.0 == word && range.1 == name && range.3 <= offset && offset < range.4;
                 let mut found = self.ranges.iter().filter(fits);
-                let register = found.next()?.2;
-                assert!(found.next().is_none(), "two registers for {name} at {offset:#x}");
-                Some(warp.read(Source::General(Row::source(Some(register))))[0])
+                let place = found.next()?.2;
+                assert!(found.next().is_none(), "two places for {name} at {offset:#x}");
+                Some(read_place(warp, place))
             };
-            let words = VARIABLES.into_iter().flat_map(|(name, words)| (0..words as u32).map(move |word| (name, word)));
+            let words = self.variables.iter().flat_map(|(name, words)| (0..*words as u32).map(move |word| (name, word)));
             self.visits.push((line, words.map(|(name, word)| read(name, word)).collect()));
         }
         self.last = (line, offset);
     }
 }
 
-/// Returns the visits in the simulator, and the lines with code.
-fn debugged(text: &str, target: &str) -> (Vec<Visit>, BTreeSet<u32>) {
+/// What a debugger sees in the simulator.
+struct Session {
+    visits: Vec<Visit>,
+    /// The lines with code.
+    with_code: BTreeSet<u32>,
+    /// Number of ranges in spill slots.
+    spilled: usize,
+}
+
+/// Compiles a kernel and returns what a debugger sees.
+fn debugged(text: &str, target: &str, max_registers: Option<u32>) -> Session {
     let texts = vec![Arc::from(text.as_bytes())];
     let debug = Some(DebugInfo { kind: DebugKind::Full, texts });
-    let options = Options { level: 0, debug, verify: true, ..Options::new(Target::parse(target).unwrap()) };
+    let options = Options { level: 0, debug, verify: true, max_registers, ..Options::new(Target::parse(target).unwrap()) };
     let compiled = compile(&[&checked(text)], &options).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
     let bytes = compiled.cubin;
     let cubin = Cubin::read(&bytes).expect("a cubin");
@@ -271,27 +307,29 @@ fn debugged(text: &str, target: &str) -> (Vec<Visit>, BTreeSet<u32>) {
     let line_at = |offset| table.find(section, offset).map_or(0, |position| position.line as u32);
     let code_lines: Vec<u32> = (0..size).step_by(16).map(line_at).collect();
     let with_code = code_lines.iter().copied().collect();
-    let mut debugger = Debugger { lines: code_lines, ranges: ranges(&cubin), last: (0, 0), visits: Vec::new() };
+    let mut debugger = Debugger { variables: variables(), lines: code_lines, ranges: ranges(&cubin), last: (0, 0), visits: Vec::new() };
+    let spilled = debugger.ranges.iter().filter(|range| range.2 >> 24 == 7).count();
     let mut memory = Memory::new();
     let (launch, _) = launch(&mut memory, 8);
     let code = Code::load(&bytes).expect("code");
     let limit = oriole_sim::sass::Options::limited(1 << 22);
     code.run(&launch, &mut memory, &limit, &mut debugger).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    (debugger.visits, with_code)
+    Session { visits: debugger.visits, with_code, spilled }
 }
 
 #[test]
 fn variables_have_their_values_at_every_statement() {
-    let mut compared = 0;
+    let (mut compared, mut spilled) = (0, 0);
     for seed in 0..120 {
         let target = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"][seed as usize % 5];
         let lines = body(seed);
-        let (found, with_code) = debugged(&kernel(&lines), target);
+        let session = debugged(&kernel(&lines), target, (seed % 2 == 1).then_some(24));
+        spilled += session.spilled;
         let mut expected = expected(&lines);
         assert!(expected.len() < MOST_STATEMENTS, "the buffer is too small");
-        expected.retain(|visit| with_code.contains(&visit.0));
-        let first = (FIRST_LINE + VARIABLES.len()) as u32;
-        let found: Vec<Visit> = found.into_iter().filter(|visit| visit.0 >= first).collect();
+        expected.retain(|visit| session.with_code.contains(&visit.0));
+        let first = (FIRST_LINE + FIRST_ASSIGNMENTS) as u32;
+        let found: Vec<Visit> = session.visits.into_iter().filter(|visit| visit.0 >= first).collect();
         let lines_of = |visits: &[Visit]| visits.iter().map(|visit| visit.0).collect::<Vec<_>>();
         let text = || kernel(&lines);
         assert_eq!(lines_of(&found), lines_of(&expected), "seed {seed}:\n{}", text());
@@ -301,6 +339,7 @@ fn variables_have_their_values_at_every_statement() {
         }
     }
     assert!(compared > 50_000, "only {compared} values were compared");
+    assert!(spilled > 1000, "only {spilled} ranges are in spill slots");
 }
 
 /// A loop with `continue;`, in the form of nvcc's debug builds. `s` starts with 100; iterations with an even number add 7.
@@ -346,8 +385,8 @@ fn location_lists_follow_the_control_flow() {
         list += &format!(".b64 {from}\n.b64 {to}\n{}\n", location(name));
     }
     list += ".b64 0\n.b64 0\n}\n";
-    let (visits, _) = debugged(&(text[..start].to_owned() + &list), "sm_90a");
-    let variable = |name: &str| VARIABLES.iter().take_while(|variable| variable.0 != name).map(|variable| variable.1).sum::<usize>();
+    let visits = debugged(&(text[..start].to_owned() + &list), "sm_90a", None).visits;
+    let variable = |name: &str| variables().iter().take_while(|variable| variable.0 != name).map(|variable| variable.1).sum::<usize>();
     let line_of = |text: &str| (FIRST_LINE + lines.iter().position(|line| line == text).unwrap()) as u32;
     let read = |line: u32, name: &str| -> Vec<Option<u32>> {
         visits.iter().filter(|visit| visit.0 == line).map(|visit| visit.1[variable(name)]).collect()

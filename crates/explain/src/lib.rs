@@ -90,10 +90,12 @@ pub fn explain_ptx(name: &str, text: &[u8], options: &Options) -> Result<Explana
     explain_module(name, text, &checked.module, options)
 }
 
-/// Compiles a checked module and explains the result. `text` is the text of the module.
+/// Compiles a checked module and explains the result. `text` is the text of the module. Code for debuggers is explained if the options
+/// ask for full debug information.
 pub fn explain_module(name: &str, text: &[u8], module: &Module, options: &Options) -> Result<Explanation, Failure> {
     let mut compiler = options.compiler.clone();
-    compiler.debug = Some(DebugInfo { kind: DebugKind::Lines, texts: vec![Arc::from(text)] });
+    let kind = options.compiler.debug.as_ref().map_or(DebugKind::Lines, |debug| debug.kind);
+    compiler.debug = Some(DebugInfo { kind, texts: vec![Arc::from(text)] });
     compiler.reports.decisions = true;
     compiler.passes.measure = true;
     let (result, log) = oriole_driver::compile_with_log(&[module], &compiler);

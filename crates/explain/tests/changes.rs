@@ -356,6 +356,55 @@ fn rejected_forms_name_the_busier_unit() {
     assert!(moved(&busy) == 0 && kept(&busy) >= 8, "{:?}", rejected_by(&busy, "", "balance"));
 }
 
+/// Constants and offsets that an instruction has no encoding for stay in registers, and the explanation names them.
+#[test]
+fn rejected_forms_name_the_constant_without_an_encoding() {
+    // A multiply-add has one field for a number, and an address offset has 24 bits.
+    let sum = |factor: &str| {
+        let body = format!("ld.global.u32 %r1, [%a0]; mad.lo.u32 %r2, %r1, {factor}, 12345; st.global.u32 [%a1], %r2;");
+        explain_body(&format!("{ADDRESSES}{body}"), None)
+    };
+    let (register, number) = (sum("%r1"), sum("6789"));
+    let of_sum = |function: &Function| {
+        let all = rejected_by(function, "IMAD", "fold").into_iter();
+        all.filter(|(form, reason)| form.starts_with("IMAD with the number") && reason.contains("no encoding")).count()
+    };
+    assert_eq!((of_sum(&register), of_sum(&number)), (0, 1), "{:?}", rejected_by(&number, "IMAD", "fold"));
+
+    let far = |offset: u32| {
+        let body = format!("add.u64 %a3, %a0, {offset}; ld.global.u32 %r1, [%a3+16]; st.global.u32 [%a1], %r1;");
+        explain_body(&format!("{ADDRESSES}{body}"), None)
+    };
+    assert_eq!(rejected_by(&far(64), "LDG", "fold"), []);
+    let rejected = rejected_by(&far(0x100_0000), "LDG", "fold");
+    assert!(matches!(&rejected[..], [(form, _)] if form.contains("the addition of 0x1000000")), "{rejected:?}");
+}
+
+/// The uniform form of the sum in a matrix descriptor is rejected if an instruction in general registers reads the sum too, or if two
+/// sources would have to be copied.
+#[test]
+fn rejected_forms_name_the_uniform_datapath() {
+    let product = |sum: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry kernel(.param .u64 out)\n{{\n\
+             .reg .b32 %r<8>; .reg .b64 %a<4>; .reg .pred %p;\nld.param.u64 %a0, [out]; mov.b32 %r0, 0; mov.b32 %r1, 0;\n\
+             ld.global.b32 %r2, [%a0]; ld.global.b32 %r3, [%a0+4];\n{sum}\nmov.b64 %a1, {{%r4, 1073741888}};\n\
+             mov.b64 %a2, 4611686293305294848; setp.ne.s32 %p, 1, 0;\nwgmma.fence.sync.aligned;\n\
+             wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {{%r0, %r1}}, %a1, %a2, %p, 1, 1, 0, 0;\n\
+             wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\nst.global.b32 [%a0], %r0; st.global.b32 [%a0+4], %r1;\n\
+             ret;\n}}\n"
+        );
+        let options = Options::new(Target::parse("sm_90a").unwrap());
+        explain_ptx("kernel.ptx", text.as_bytes(), &options).unwrap().functions.remove(0)
+    };
+    let reasons = |function: &Function| rejected_by(function, "", "uniform").into_iter().map(|(_, reason)| reason).collect::<Vec<_>>();
+    let (moved, stored, sources) =
+        (product("add.u32 %r4, %r2, 2;"), product("add.u32 %r4, %r2, 2; st.global.b32 [%a0+8], %r4;"), product("add.u32 %r4, %r2, %r3;"));
+    assert!(reasons(&moved).is_empty(), "{:?}", reasons(&moved));
+    assert!(reasons(&stored).iter().any(|reason| reason.contains("reads its result too")), "{:?}", reasons(&stored));
+    assert!(reasons(&sources).iter().any(|reason| reason.contains("more than one of its sources")), "{:?}", reasons(&sources));
+}
+
 /// Calls have their callee and its cost: a longer callee costs more, in a loop a call is executed more often, and a function that calls itself
 /// has no known cost.
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use oriole_driver::{DebugInfo, DebugKind};
 use oriole_explain::model::{Explanation, Function};
 use oriole_explain::{Options, explain_cubin, explain_ptx};
 use oriole_isa::Target;
@@ -20,10 +21,15 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 fn explain(path: &Path, target: &str, level: u8) -> Option<Explanation> {
+    explain_with(path, target, level, None)
+}
+
+fn explain_with(path: &Path, target: &str, level: u8, debug: Option<DebugKind>) -> Option<Explanation> {
     let text = std::fs::read(path).unwrap();
     let mut options = Options::new(Target::parse(target).unwrap());
     options.compiler.level = level;
     options.compiler.verify = false;
+    options.compiler.debug = debug.map(|kind| DebugInfo { kind, texts: Vec::new() });
     explain_ptx(path.file_name().unwrap().to_str().unwrap(), &text, &options).ok()
 }
 
@@ -72,9 +78,13 @@ fn check(function: &Function, what: &str) -> usize {
 
 /// Checks all functions of all files; returns the number of instructions.
 fn check_all(paths: &[PathBuf], target: &str, level: u8) -> usize {
+    check_with(paths, target, level, None)
+}
+
+fn check_with(paths: &[PathBuf], target: &str, level: u8, debug: Option<DebugKind>) -> usize {
     let mut count = 0;
     for path in paths {
-        let Some(explanation) = explain(path, target, level) else {
+        let Some(explanation) = explain_with(path, target, level, debug) else {
             println!("skipped: {} does not compile for {target}", path.display());
             continue;
         };
@@ -109,6 +119,26 @@ fn check_all(paths: &[PathBuf], target: &str, level: u8) -> usize {
 #[test]
 fn corpus_on_sm_90a() {
     assert!(check_all(&files("corpus"), "sm_90a", 3) > 10_000);
+}
+
+/// Code that is not optimized, and code for debuggers.
+#[test]
+fn corpus_without_optimization() {
+    assert!(check_all(&files("corpus"), "sm_90a", 0) > 20_000);
+    assert!(check_with(&files("corpus"), "sm_90a", 0, Some(DebugKind::Full)) > 20_000);
+}
+
+/// Products of warp groups, tensor and bulk copies, barriers in memory, asynchronous copies, matrix products, textures.
+#[test]
+fn tensor_and_asynchronous_kernels() {
+    for (folder, every) in
+        [("tests/kernels/warpgroup", 6), ("tests/kernels/tensor", 12), ("tests/kernels/barrier", 8), ("corpus/handwritten", 1)]
+    {
+        let paths: Vec<PathBuf> = files(folder).into_iter().step_by(every).collect();
+        for level in [3, 0] {
+            assert!(check_all(&paths, "sm_90a", level) > 300, "{folder} -O{level}");
+        }
+    }
 }
 
 #[test]

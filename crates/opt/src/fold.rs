@@ -21,6 +21,7 @@ use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Ps
 use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
 use smallvec::{SmallVec, smallvec};
 
+use crate::alternatives::{Alternatives, mnemonic};
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
@@ -53,10 +54,16 @@ const MAX_SUMS: usize = 8;
 
 /// Folds constants into instructions and additions into addresses, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
+    run_with_alternatives(function, encodability, &mut Alternatives::default())
+}
+
+/// As [`run`], and records the constants and offsets that an instruction has no encoding for.
+pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut folder = Folder {
         definitions: Definitions::compute(function),
         encodability: encodability.take(),
         bases: PackedBases::default(),
+        alternatives: std::mem::take(alternatives),
         stats: Stats::default(),
     };
     folder.fold_known_results(function);
@@ -70,6 +77,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         }
     }
     folder.encodability.put_back(encodability);
+    *alternatives = std::mem::take(&mut folder.alternatives);
     folder.bases.insert_packs(function);
     folder.stats.branches = decide_branches(function, &folder.definitions, encodability.target());
     folder.stats
@@ -122,6 +130,8 @@ struct Folder {
     encodability: EncodabilityCache,
     /// The 64-bit bases that the pass has packed into register pairs.
     bases: PackedBases,
+    /// The forms that were rejected.
+    alternatives: Alternatives,
     /// Numbers of changes made so far.
     stats: Stats,
 }
@@ -163,6 +173,9 @@ impl Folder {
         while self.fold_constant(function, inst, opcode, takes_immediates) {
             self.stats.constants += 1;
         }
+        if self.alternatives.is_recording() {
+            self.record_constants(function, inst, opcode, takes_immediates);
+        }
         if !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
             return;
         }
@@ -171,6 +184,32 @@ impl Folder {
                 self.fold_address(function, inst, opcode, at);
             }
         }
+    }
+
+    /// Records the operands of known content that stay in registers, because the instruction has no encoding with a constant there.
+    fn record_constants(&mut self, function: &Function, inst: Inst, opcode: Opcode, takes_immediates: bool) {
+        let results = function.insts[inst].result_count();
+        for (number, operand) in function.sources(inst).iter().enumerate() {
+            let Some(part) = operand.part().filter(|_| operand.role == Role::Plain) else { continue };
+            let Some(constant) = self.constant_operand(function, inst, opcode, results + number, part, takes_immediates) else { continue };
+            let text = match constant.kind {
+                OperandKind::Integer(value) => format!("the number {value:#x}"),
+                OperandKind::Constant { bank, offset } => format!("c[{bank:#x}][{offset:#x}]"),
+                _ => "the zero register".to_owned(),
+            };
+            self.alternatives.reject("fold", inst, || {
+                let form = format!("{} with {text} as source {}", mnemonic(function, inst), number + 1);
+                (form, "the target has no encoding for it with the other operands, in any order of the sources".to_owned())
+            });
+        }
+    }
+
+    /// Records that the offset of an address cannot take a constant.
+    fn record_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
+        self.alternatives.reject("fold", inst, || {
+            let form = format!("an address whose offset takes the addition of {constant:#x}");
+            (form, format!("the sum does not fit into the offset of {}", mnemonic(function, inst)))
+        });
     }
 
     /// Replaces all instructions of a function whose results are compile-time constants.
@@ -460,6 +499,7 @@ impl Folder {
             let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
             let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
+                self.record_offset(function, inst, sum.constant);
                 return;
             }
             draft.store(function, inst);
@@ -486,6 +526,7 @@ impl Folder {
             let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
+                self.record_offset(function, inst, sum.constant);
                 continue;
             }
             if let AddressBase::Halves(low, high) = sum.base {

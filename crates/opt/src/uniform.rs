@@ -31,6 +31,7 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::alternatives::Alternatives;
 use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
@@ -56,6 +57,11 @@ pub struct Stats {
 
 /// Moves the uniform computations of a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
+    run_with_alternatives(function, encodability, &mut Alternatives::default())
+}
+
+/// As [`run`], and records the uniform forms that were rejected.
+pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut stats = Stats::default();
     let has_copies =
         |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_uniform_copy(function, inst) || is_vote(function, inst));
@@ -74,7 +80,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     let def_use = DefUse::compute(function);
     let mut replacements: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
-        let moved = Candidates::find(function, &def_use, &definitions, block, encodability);
+        let moved = Candidates::find(function, &def_use, &definitions, block, encodability, alternatives);
         stats.moved += moved.insts.len();
         let mut rewriter = Rewriter {
             candidates: &moved,
@@ -141,6 +147,7 @@ impl Candidates {
         definitions: &Definitions,
         block: Block,
         encodability: &mut EncodabilityCache,
+        alternatives: &mut Alternatives,
     ) -> Candidates {
         let mut barriers_before: FxHashMap<Inst, usize> = FxHashMap::default();
         let mut order: Vec<Inst> = Vec::new();
@@ -159,8 +166,11 @@ impl Candidates {
             // In reverse order, so that a chain from the end is removed in one round.
             order.reverse();
             order.retain(|&inst| {
-                let qualifies = found.has_uniform_uses(function, def_use, &barriers_before, inst)
-                    && found.needs_at_most_one_copy(function, definitions, inst);
+                let has_uniform_uses = found.has_uniform_uses(function, def_use, &barriers_before, inst);
+                let qualifies = has_uniform_uses && found.needs_at_most_one_copy(function, definitions, inst);
+                if !qualifies && alternatives.is_recording() {
+                    record_rejection(function, def_use, inst, has_uniform_uses, alternatives);
+                }
                 if !qualifies {
                     found.insts.remove(&inst);
                     function.defined(inst).for_each(|value| _ = found.values.remove(&value));
@@ -201,6 +211,18 @@ impl Candidates {
         }
         true
     }
+}
+
+/// Records why an instruction is not moved to the uniform datapath, if its result is copied to a uniform register.
+fn record_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_uniform_uses: bool, alternatives: &mut Alternatives) {
+    let is_copied = |value: Value| def_use.uses(value).iter().any(|used| is_copy(function, used.inst));
+    let Some(draft) = uniform_form(function, inst, false).filter(|_| function.defined(inst).any(is_copied)) else { return };
+    let reason = if has_uniform_uses {
+        "more than one of its sources would have to be copied to a uniform register"
+    } else {
+        "an instruction that is not moved to the uniform datapath, or one after a barrier, reads its result too"
+    };
+    alternatives.reject("uniform", inst, || (draft.opcode.mnemonic().to_owned(), reason.to_owned()));
 }
 
 /// Returns whether threads may wait for each other at an instruction, so that the set of active threads may change there.

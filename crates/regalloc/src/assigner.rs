@@ -105,7 +105,7 @@ impl<'a> Assigner<'a> {
         }
         self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
-        self.spills.start_file(self.function, &self.inputs.liveness, file);
+        self.spills.start_file(self.function, &self.inputs.liveness, file, !self.inputs.env.keeps_variables);
         self.borders.start_file(values, blocks);
         self.output.insts.resize(blocks, Vec::new());
         self.output.has_pseudo_ops.clear();
@@ -188,10 +188,11 @@ impl<'a> Assigner<'a> {
     }
 
     /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted after the
-    /// definition, and the next use reloads the value. A value that is not read any more needs neither.
+    /// definition, and the next use reloads the value. A value that is not read any more needs neither, except for debuggers, which read its
+    /// spill slot.
     pub fn drop_value(&mut self, value: Value) {
         self.registers.vacate(value);
-        if self.walk.is_only_kept(value) {
+        if self.walk.is_only_kept(value) && !self.inputs.env.keeps_variables {
             return;
         }
         self.spills.mark_spilled(value);

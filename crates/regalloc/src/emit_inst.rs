@@ -18,6 +18,9 @@ impl Assigner<'_> {
             self.emit_code_before(state, out)?;
         }
         self.rewrite_operands(state);
+        if self.inputs.env.keeps_variables && self.function.insts[state.inst].is(Pseudo::Keep) {
+            self.keep_shadows(state.inst);
+        }
         if self.function.insts[state.inst].is(Pseudo::Copy) && !state.results.is_empty() {
             self.emit_guarded_copy(state, out)?;
         }
@@ -156,6 +159,19 @@ impl Assigner<'_> {
             && let Some(at) = state.use_of(part.value).and_then(|used| used.register)
         {
             guard.kind = register(file, at, 1).kind;
+        }
+    }
+
+    /// Replaces the operands of a `KEEP` that are in no register of the file by their shadows. General values have spill slots instead.
+    fn keep_shadows(&mut self, keep: Inst) {
+        let file = self.inputs.file;
+        for number in 0..self.function.operands(keep).len() {
+            let OperandKind::Value(part) = self.function.operands(keep)[number].kind else { continue };
+            if file != RegFile::General && self.function.values[part.value].file == file {
+                let shadow = self.spills.shadow_to_read(part.value, self.function, file);
+                self.function.operands_mut(keep)[number].kind = OperandKind::Value(self.function.whole(shadow));
+                self.inputs.liveness.forget_operand_files(keep);
+            }
         }
     }
 

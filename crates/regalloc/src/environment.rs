@@ -32,6 +32,9 @@ pub struct Environment {
     pub known: Vec<(String, Clobbers)>,
     /// Registers that no value is assigned to.
     pub reserved: Clobbers,
+    /// Whether a debugger reads the values of `KEEP`: until then they are in a register or in their spill slot, and no value is
+    /// rematerialized.
+    pub keeps_variables: bool,
 }
 
 /// Sets of registers, one for each register file, such as the registers that a callee may overwrite.
@@ -103,6 +106,7 @@ impl Environment {
             clobbers: Clobbers::ALL,
             known: Vec::new(),
             reserved: Clobbers::NONE,
+            keeps_variables: false,
         }
     }
 

@@ -214,6 +214,11 @@ impl Liveness {
     }
 
     /// Lists the instructions that the allocation of the file has to handle, and their operands of the file.
+    /// Forgets the register files of the operands of an instruction, because an operand of another file replaced one of them.
+    pub fn forget_operand_files(&mut self, inst: Inst) {
+        self.operand_files[inst] = None;
+    }
+
     fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
         self.accesses.clear();
         self.operand_files.resize(function.insts.len(), None);

@@ -55,14 +55,14 @@ impl Spills {
         }
     }
 
-    /// Resets the state for the next register file, and finds its values that can be rematerialized.
-    pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
+    /// Resets the state for the next register file, and finds its values that can be rematerialized, if `rematerializes` is true.
+    pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile, rematerializes: bool) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
         self.rematerializable.resize(function.values.len(), None);
         self.shadows.clear();
         self.frame.start_file();
-        for file_inst in liveness.file_insts() {
+        for file_inst in liveness.file_insts().iter().filter(|_| rematerializes) {
             if let Some(value) = rematerializable_result(function, file_inst.inst, file) {
                 self.rematerializable[value] = Some(file_inst.inst);
             }
@@ -105,6 +105,12 @@ impl Spills {
         self.frame.slot_offset(value, function)
     }
 
+    /// Returns the shadow of a value of register file `file`, and records that the value needs a store because the shadow is read.
+    pub fn shadow_to_read(&mut self, value: Value, function: &mut Function, file: RegFile) -> Value {
+        self.needs_store[value] = true;
+        self.shadow(value, function, file)
+    }
+
     /// Returns the shadow of a value of register file `file`, the one being allocated; creates it at the first call.
     fn shadow(&mut self, value: Value, function: &mut Function, file: RegFile) -> Value {
         if let Some(&shadow) = self.shadows.get(&value) {
@@ -125,8 +131,7 @@ impl Spills {
             self.frame.load(slot, to, part.count, emitter);
             return Ok(());
         }
-        self.needs_store[part.value] = true;
-        let shadow = self.shadow(part.value, emitter.function, emitter.file);
+        let shadow = self.shadow_to_read(part.value, emitter.function, emitter.file);
         for number in 0..part.count {
             emitter.emit_move(to + number, Part { value: shadow, first: part.first + number, count: 1 }.into())?;
         }

@@ -4,8 +4,16 @@
 //! statement computes the copied value, that computation marks the assignment. Otherwise (`mov.u32 %r1, %r5`, a parameter that arrives in a
 //! register, the result of a call) no instruction would be left: a debugger could not stop at the statement, and nothing would tell from
 //! which address on the PTX register has its new value. [`run`] inserts moves there. ptxas does the same.
+//!
+//! A guarded assignment becomes a guarded move into a new value, tied to the old value of the PTX register, and a copy of the new value
+//! without guard. The result of the move is the current value of the PTX register whether the guard holds or not:
+//!
+//! ```text
+//! @%p %r = COPY %a, (else %r)          @%p %new = MOV %a, (else %r)
+//!                                      %r = COPY %new
+//! ```
 
-use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Signs, Symbol, Value};
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Signs, Symbol, Value};
 use oriole_isa::Symbols;
 use oriole_ptx::ast::RegisterId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,7 +31,7 @@ pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
         let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
         for inst in insts {
             if let Some((variable, source)) = assignment(function, inst, &variables)
-                && !is_marked(function, &computed, block, inst, &source)
+                && (function.insts[inst].guard.is_some() || !is_marked(function, &computed, block, inst, &source))
             {
                 insert_moves(function, inst, variable, source, &mut extended);
             }
@@ -48,12 +56,17 @@ fn computed_values(function: &Function) -> Computed {
     computed
 }
 
-/// Returns the variable and the source of an unguarded copy into one of `variables`; `None` for other instructions.
+/// Returns the variable and the source of a copy into one of `variables`; `None` for other instructions.
 fn assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value>) -> Option<(Value, Operand)> {
     let data = &function.insts[inst];
-    let ([result], [source]) = (function.results(inst), function.sources(inst)) else { return None };
+    let [result] = function.results(inst) else { return None };
     let variable = result.value().filter(|value| variables.contains(value))?;
-    (data.is(Pseudo::Copy) && data.guard.is_none()).then_some((variable, *source))
+    let source = match (function.sources(inst), data.guard) {
+        ([source], None) => source,
+        ([source, tied], Some(_)) if tied.role == Role::Tied(0) && tied.part() == result.part() => source,
+        _ => return None,
+    };
+    data.is(Pseudo::Copy).then_some((variable, *source))
 }
 
 /// Returns whether machine instructions of the statement and block of the copy `inst` compute its source.
@@ -77,8 +90,8 @@ fn is_marked(function: &Function, computed: &Computed, block: Block, inst: Inst,
     }
 }
 
-/// Appends moves of the words of `source` to `extended`, and lets the copy `copy` into `variable` read their results. Does nothing if no
-/// move can read the source.
+/// Appends moves of the words of `source` to `extended`, and lets the copy `copy` into `variable` read their results, without guard. Does
+/// nothing if no move can read the source.
 fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Operand, extended: &mut Vec<Inst>) {
     let class = function.values[variable];
     let is_plain = source.suffixes.iter().all(|&suffix| suffix == Symbol::NAME_);
@@ -98,17 +111,20 @@ fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Op
         _ => false,
     };
     let Some(words) = words.filter(|_| can_move) else { return };
-    let location = function.insts[copy].location;
+    let (location, guard) = (function.insts[copy].location, function.insts[copy].guard);
     let mut moved: Vec<Operand> = Vec::with_capacity(words.len());
-    for word in words {
+    for (word, number) in words.into_iter().zip(0..) {
         let result = function.new_value(oriole_ir::Class { width: 1, align: 1, ..class });
         let whole = Operand::from(function.whole(result));
+        let tied = guard.map(|_| Operand::from(Part { value: variable, first: number, count: 1 }).with_role(Role::Tied(0)));
         let inst = if class.file == RegFile::Predicate {
             let modifiers: Symbols = Symbol::find(".LUT").into_iter().collect();
             let operands = [whole, Operand::PT, word, Operand::PT, Operand::PT, LUT_AND.into(), (LUT_AND >> 4).into()];
-            function.new_inst(Op::Machine(Opcode::PLOP3), modifiers, None, &operands, 2)
+            let operands: Vec<Operand> = operands.into_iter().chain(tied).collect();
+            function.new_inst(Op::Machine(Opcode::PLOP3), modifiers, guard, &operands, 2)
         } else {
-            function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), None, &[whole, word], 1)
+            let operands: Vec<Operand> = [whole, word].into_iter().chain(tied).collect();
+            function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), guard, &operands, 1)
         };
         function.insts[inst].location = location;
         extended.push(inst);
@@ -128,5 +144,7 @@ fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Op
             whole
         }
     };
-    function.sources_mut(copy)[0] = source;
+    let result = function.results(copy)[0];
+    function.set_operands(copy, &[result, source], 1);
+    function.insts[copy].guard = None;
 }

@@ -5,9 +5,12 @@
 
 pub(crate) mod assignments;
 mod dwarf;
+pub(crate) mod joins;
 mod lines;
 pub(crate) mod location_lists;
 mod ptx_text;
+pub(crate) mod register_contents;
+mod register_tables;
 pub(crate) mod registers;
 pub(crate) mod saved_registers;
 mod source_places;
@@ -93,7 +96,7 @@ impl Writer<'_> {
 
     /// Returns the two sections that map PTX registers to machine registers and to types.
     fn register_sections(&self) -> Vec<DebugSection> {
-        let mut tables = registers::RegisterTables::default();
+        let mut tables = register_tables::RegisterTables::default();
         for (job, finished) in self.functions.iter().filter(|(job, _)| job.module_number < self.debug.texts.len()) {
             if let Some(body) = job.function().body.as_deref() {
                 tables.push(job.name(), job.module, body, &finished.code);

@@ -4,8 +4,8 @@
 //! that hold it, by address range: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
 //!
 //! [`definitions`] finds the machine instructions that compute the assigned values, after selection. [`ranges`] tracks their results
-//! through the final code, including moves. A machine register holds a PTX register at a point only if it does so on every path to that
-//! point. For example, after
+//! through the final code, including moves, spill stores and spill loads. A machine register holds a PTX register at a point only if it does
+//! so on every path to that point. For example, after
 //!
 //! ```text
 //!     R5 = MOV RZ         mov.u32 %r1, 0;
@@ -16,21 +16,24 @@
 //!
 //! `R5` holds `%r1` at `loop`, because both definitions that reach it write to `R5`.
 //!
+//! A guarded assignment has a guarded move whose tied operand is the old value ([`super::assignments`]): its result is the current value of
+//! the PTX register whether the guard holds or not.
+//!
 //! In unoptimized code for debuggers a PTX register may have any number of definitions. Optimized code has copies of instructions in
 //! unrolled loops and deleted copies, so there only PTX registers with exactly one assignment are listed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ir::analysis::ControlFlow;
-use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, RegFile, Signs, Symbol, Value};
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, RegFile, Signs, Space, Symbol, Value};
 use oriole_isa::INSTRUCTION_BYTES;
 use oriole_ptx::ast::{Body, Module, RegisterId};
-use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::convention;
-use crate::emit::Code;
+use super::register_contents::{Contents, MachinePlace, Pairs, WordNumber};
+use super::saved_registers::frame_offset;
+use crate::convention::{self, STACK_POINTER};
 
 /// A 32-bit word of a PTX register, and the instruction result that holds its value.
 #[derive(Clone, Copy, Debug)]
@@ -46,19 +49,21 @@ pub struct WordDefinition {
     value: Value,
     /// Index of the first word in the result of the defining instruction.
     first: u8,
+    /// Whether the value is a predicate.
+    is_predicate: bool,
+    /// Whether the instruction has a guard, and its result is the old value of the PTX register where the guard does not hold.
+    is_merging: bool,
 }
 
-/// A range of addresses in which a machine register holds a word of a PTX register.
+/// A range of addresses in which a machine register or a spill slot holds a word of a PTX register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterRange {
     /// The PTX register.
     pub register: RegisterId,
     /// Index of the 32-bit word in the PTX register; 0 for the lowest.
     pub word: u8,
-    /// The file of the machine register.
-    pub file: RegFile,
-    /// The number of the machine register in its file.
-    pub number: u16,
+    /// The machine register or spill slot.
+    pub place: MachinePlace,
     /// Start of the range, as a byte offset in the function.
     pub start: u32,
     /// End of the range, exclusive, as a byte offset in the function.
@@ -79,6 +84,13 @@ pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> Stri
 const MOST_STEPS: usize = 16;
 /// Maximum total number of entries in the states of the analysis. Functions that need more have no ranges.
 const MOST_ENTRIES: usize = 1 << 26;
+
+/// Truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
+const LUT_AND: i64 = 0x80;
+/// Truth table of `LOP3` for the exclusive or of its first two sources, if the third one is zero.
+const LUT_XOR: i64 = 0x3c;
+/// Truth table of `PLOP3` for the exclusive or of its first two sources, if the third one is true.
+const LUT_XOR_WITH_TRUE: i64 = 0x28;
 
 /// The definition of each value; `None` for values with several definitions.
 type Sites = FxHashMap<Value, Option<Site>>;
@@ -123,7 +135,17 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
                 let definition = trace(function, &sites, site, variable, word)?;
                 let is_marked = function.insts[definition.0].location.statement == function.insts[site.inst].location.statement;
                 let (inst, result, value, first) = Some(definition).filter(|_| is_marked || !has_all_assignments)?;
-                Some(WordDefinition { register, word, inst, result, value, first })
+                let is_predicate = function.values[variable].file == RegFile::Predicate;
+                Some(WordDefinition {
+                    register,
+                    word,
+                    inst,
+                    result,
+                    value,
+                    first,
+                    is_predicate,
+                    is_merging: function.insts[inst].guard.is_some(),
+                })
             };
             // Without one of the definitions the others would seem to be valid after it.
             let words: Option<Vec<WordDefinition>> = assignments.iter().map(define).collect();
@@ -139,7 +161,9 @@ fn trace(function: &Function, sites: &Sites, mut site: Site, mut value: Value, m
     for _ in 0..MOST_STEPS {
         let Site { inst, result } = site;
         let data = &function.insts[inst];
-        if data.guard.is_some() {
+        // Where the guard does not hold, the result is that of the tied operand.
+        let is_complete = data.guard.is_none() || data.op.machine().is_some() && function.tied_to(inst, result).is_some();
+        if !is_complete {
             return None;
         }
         let source = match data.op {
@@ -193,44 +217,32 @@ pub fn ranges(function: &Function, definitions: &[WordDefinition]) -> Vec<Regist
     analysis.collect_ranges(function, &analysis.solve(function))
 }
 
-/// Number of entries of a [`State`]: general registers, then predicates.
-const REGISTERS: usize = FIRST_PREDICATE + 8;
-const FIRST_PREDICATE: usize = 256;
-
-/// Returns the index of a register in a [`State`]; `None` for files other than general registers and predicates.
-fn slot(file: RegFile, number: u16) -> Option<usize> {
-    match file {
-        RegFile::General => Some(usize::from(number)).filter(|&slot| slot < FIRST_PREDICATE),
-        RegFile::Predicate => Some(FIRST_PREDICATE + usize::from(number)).filter(|&slot| slot < REGISTERS),
-        _ => None,
-    }
-}
-
 /// A word of a result: the instruction, the index of the result among its results, and the index of the word in the result.
 type ResultWord = (Inst, usize, u8);
 
-/// The number of a word of a PTX register, counted from 0 in the order of the definitions.
-type WordNumber = u32;
-
-/// For each machine register, the words of PTX registers that it holds, in ascending order.
-type State = Vec<Vec<WordNumber>>;
-
-/// The machine registers that hold something and what they hold, in ascending order: a [`State`] in compact form.
-type Pairs = Vec<(u16, WordNumber)>;
-
-/// A forward must-analysis: which words of PTX registers the machine registers hold on all paths.
+/// A forward must-analysis: which words of PTX registers the machine places hold on all paths.
 struct Availability {
     /// The PTX register and the word in it, by number.
     words: Vec<(RegisterId, u8)>,
     /// The words that a result is assigned to.
     assigned: FxHashMap<ResultWord, Vec<WordNumber>>,
+    /// The words of predicates.
+    predicates: FxHashSet<WordNumber>,
+    /// The guarded instructions whose result is the current value of the PTX register also where the guard does not hold.
+    merging: FxHashSet<Inst>,
     /// The instructions that define parameters.
     entries: Vec<Inst>,
 }
 
 impl Availability {
     fn new(function: &Function, definitions: &[WordDefinition]) -> Availability {
-        let mut analysis = Availability { words: Vec::new(), assigned: FxHashMap::default(), entries: Vec::new() };
+        let mut analysis = Availability {
+            words: Vec::new(),
+            assigned: FxHashMap::default(),
+            predicates: FxHashSet::default(),
+            merging: FxHashSet::default(),
+            entries: Vec::new(),
+        };
         for definition in definitions {
             let word = (definition.register, definition.word);
             if analysis.words.last() != Some(&word) {
@@ -238,6 +250,12 @@ impl Availability {
             }
             let number = analysis.words.len() as WordNumber - 1;
             analysis.assigned.entry((definition.inst, definition.result, definition.first)).or_default().push(number);
+            if definition.is_predicate {
+                analysis.predicates.insert(number);
+            }
+            if definition.is_merging {
+                analysis.merging.insert(definition.inst);
+            }
             if function.insts[definition.inst].is(Pseudo::Entry) && !analysis.entries.contains(&definition.inst) {
                 analysis.entries.push(definition.inst);
             }
@@ -245,60 +263,164 @@ impl Availability {
         analysis
     }
 
-    /// Updates the state after an instruction.
-    fn step(&self, function: &Function, inst: Inst, state: &mut State) {
-        let data = &function.insts[inst];
-        if data.is_machine(Opcode::CALL) {
-            let is_kept = |slot: usize| slot < FIRST_PREDICATE && convention::is_callee_saved(slot as u16);
-            (0..REGISTERS).filter(|&slot| !is_kept(slot)).for_each(|slot| state[slot].clear());
-        }
-        let copied = copied_register(function, inst).map(|slot| state[slot].clone()).unwrap_or_default();
-        self.write_results(function, inst, state, copied);
-    }
-
-    /// Forgets the old contents of the results of an instruction, and records the new ones: the words that the instruction defines, and
-    /// those that it copies from another register (`copied`). Nothing is recorded if a guard may prevent the write. Other registers that
-    /// hold a word defined here are forgotten: they have its old value, for example that of the previous iteration of a loop.
-    fn write_results(&self, function: &Function, inst: Inst, state: &mut State, mut copied: Vec<WordNumber>) {
-        let is_certain = function.insts[inst].guard.is_none();
-        for (result, operand) in function.results(inst).iter().enumerate() {
-            let OperandKind::Register { file, first, count } = operand.kind else { continue };
-            for word in 0..count {
-                let Some(slot) = slot(file, first + u16::from(word)) else { continue };
-                let mut held = std::mem::take(&mut copied);
-                if let Some(defined) = self.assigned.get(&(inst, result, word)) {
-                    held.extend(defined);
-                    held.sort_unstable();
-                    held.dedup();
-                    state.iter_mut().for_each(|held| held.retain(|number| !defined.contains(number)));
-                }
-                state[slot] = if is_certain { held } else { Vec::new() };
+    /// Updates the contents along the instructions of a block, and calls `visit` after each of them.
+    fn walk(&self, function: &Function, insts: &[Inst], contents: &mut Contents, mut visit: impl FnMut(&mut Contents)) {
+        let mut at = 0;
+        while at < insts.len() {
+            let swap = insts.get(at..at + 3).and_then(|three| self.swapped_places(function, three));
+            if let Some([one, other]) = swap {
+                let (of_one, of_other) = (contents.words(one), contents.words(other));
+                [one, other].into_iter().for_each(|place| contents.clear(place));
+                visit(contents);
+                visit(contents);
+                of_one.into_iter().for_each(|number| contents.insert(other, number));
+                of_other.into_iter().for_each(|number| contents.insert(one, number));
+                visit(contents);
+                at += 3;
+            } else {
+                self.step(function, insts[at], contents);
+                visit(contents);
+                at += 1;
             }
         }
     }
 
-    /// Returns the state at the start of the function, where registers hold parameters.
-    fn at_entry(&self, function: &Function) -> State {
-        let mut state = empty();
-        self.entries.iter().for_each(|&inst| self.write_results(function, inst, &mut state, Vec::new()));
-        state
+    /// Returns the two registers that three instructions swap by exclusive or: `a ^= b; b ^= a; a ^= b`. The allocator swaps registers this
+    /// way if none is free. `None` if one of the instructions is an assignment of the PTX.
+    fn swapped_places(&self, function: &Function, three: &[Inst]) -> Option<[MachinePlace; 2]> {
+        let mut pairs = three.iter().map(|&inst| exclusive_or(function, inst).filter(|_| !self.assigned.contains_key(&(inst, 0, 0))));
+        let (first, second, third) = (pairs.next()??, pairs.next()??, pairs.next()??);
+        (first == third && [second[1], second[0]] == first).then_some(first)
     }
 
-    /// Returns the state at the start of each block; `None` for unreachable blocks and if the states are too large.
+    /// Updates the contents after an instruction.
+    fn step(&self, function: &Function, inst: Inst, contents: &mut Contents) {
+        let data = &function.insts[inst];
+        if data.is_machine(Opcode::CALL) {
+            contents.clear_if(|place| match place {
+                MachinePlace::General(number) => !convention::is_callee_saved(number),
+                MachinePlace::Predicate(_) => true,
+                MachinePlace::Slot(_) => false,
+            });
+        }
+        if data.is_machine(Opcode::STL) {
+            self.store(function, inst, contents);
+            return;
+        }
+        let copied = self.copied_words(function, inst, contents);
+        self.write_results(function, inst, contents, copied);
+        let moves_stack = |operand: &Operand| operand.kind == general(u16::from(STACK_POINTER));
+        if function.results(inst).iter().any(moves_stack) {
+            contents.clear_if(|place| matches!(place, MachinePlace::Slot(_)));
+        }
+    }
+
+    /// Records what a spill store copies. Other stores cannot change spill slots.
+    fn store(&self, function: &Function, inst: Inst, contents: &mut Contents) {
+        let (Some(offset), Some(source)) = (spill_offset(function, inst), function.sources(inst).last()) else { return };
+        let OperandKind::Register { file: RegFile::General, first, count } = source.kind else { return };
+        for word in 0..u16::from(count) {
+            let slot = MachinePlace::Slot(offset + 4 * u32::from(word));
+            let stored = contents.words(MachinePlace::General(first + word));
+            contents.clear(slot);
+            if function.insts[inst].guard.is_none() {
+                stored.into_iter().for_each(|number| contents.insert(slot, number));
+            }
+        }
+    }
+
+    /// Returns, for each word of the first result of an instruction, the words of PTX registers that the instruction copies to it. Copies
+    /// are plain moves, spill loads, and the moves of predicates from and to general registers (0 or 1), which the allocator inserts.
+    fn copied_words(&self, function: &Function, inst: Inst, contents: &Contents) -> Vec<Vec<WordNumber>> {
+        let data = &function.insts[inst];
+        let sources = function.sources(inst);
+        if data.guard.is_some() {
+            return Vec::new();
+        }
+        let register = |operand: &Operand| match operand.kind {
+            OperandKind::Register { file, first, count: 1 } => MachinePlace::register(file, first),
+            _ => None,
+        };
+        let is_plain = |operand: &Operand| operand.signs == Signs::default();
+        match (data.op.machine(), sources) {
+            (Some(Opcode::LDL), _) => match (spill_offset(function, inst), function.results(inst)) {
+                (Some(offset), [result]) => {
+                    let OperandKind::Register { count, .. } = result.kind else { return Vec::new() };
+                    (0..u32::from(count)).map(|word| contents.words(MachinePlace::Slot(offset + 4 * word))).collect()
+                }
+                _ => Vec::new(),
+            },
+            (Some(Opcode::MOV), [source]) if is_plain(source) => register(source).map(|place| contents.words(place)).into_iter().collect(),
+            // PLOP3.LUT P4, PT, P0, PT, PT, 0x80, 0x8
+            (Some(Opcode::PLOP3), [source, second, third, table, _])
+                if is_plain(source) && [*second, *third] == [Operand::PT; 2] && table.integer() == Some(LUT_AND) =>
+            {
+                register(source).map(|place| contents.words(place)).into_iter().collect()
+            }
+            // SEL R4, RZ, 0x1, !P0
+            (Some(Opcode::SEL), [zero, one, predicate])
+                if zero.kind == Operand::RZ.kind && one.kind == OperandKind::Integer(1) && predicate.signs == Signs::NOT =>
+            {
+                register(predicate).map(|place| contents.words(place)).into_iter().collect()
+            }
+            // ISETP.NE.AND P0, PT, R4, RZ, PT
+            (Some(Opcode::ISETP), [source, zero, _])
+                if zero.kind == Operand::RZ.kind && is_plain(source) && is_nonzero_test(function, inst) =>
+            {
+                let words = register(source).map(|place| contents.words(place)).unwrap_or_default();
+                vec![words.into_iter().filter(|number| self.predicates.contains(number)).collect()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Forgets the old contents of the results of an instruction, and records the new ones: the words that the instruction defines, and
+    /// those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places that
+    /// hold a word defined here are forgotten: they have its old value, for example that of the previous iteration of a loop.
+    fn write_results(&self, function: &Function, inst: Inst, contents: &mut Contents, copied: Vec<Vec<WordNumber>>) {
+        let is_certain = function.insts[inst].guard.is_none() || self.merging.contains(&inst);
+        let mut copied = copied.into_iter();
+        for (result, operand) in function.results(inst).iter().enumerate() {
+            let OperandKind::Register { file, first, count } = operand.kind else { continue };
+            for word in 0..count {
+                let mut held = copied.next().unwrap_or_default();
+                let Some(place) = MachinePlace::register(file, first + u16::from(word)) else { continue };
+                contents.clear(place);
+                if let Some(defined) = self.assigned.get(&(inst, result, word)) {
+                    defined.iter().for_each(|&number| contents.forget(number));
+                    held.extend(defined);
+                }
+                if is_certain {
+                    held.into_iter().for_each(|number| contents.insert(place, number));
+                }
+            }
+            // Only the first result is copied.
+            copied = Vec::new().into_iter();
+        }
+    }
+
+    /// Returns the contents at the start of the function, where registers hold parameters.
+    fn at_entry(&self, function: &Function) -> Contents {
+        let mut contents = Contents::default();
+        self.entries.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
+        contents
+    }
+
+    /// Returns the contents at the start of each block; `None` for unreachable blocks and if they are too large.
     fn solve(&self, function: &Function) -> Vec<Option<Pairs>> {
         let next = following_blocks(function);
         let mut place = vec![0; function.blocks.len()];
         function.layout.iter().enumerate().for_each(|(at, block)| place[block.position()] = at);
         let mut starts: Vec<Option<Pairs>> = vec![None; function.blocks.len()];
         let mut entries = 0;
-        starts[function.entry().position()] = Some(compact(&self.at_entry(function)));
+        starts[function.entry().position()] = Some(self.at_entry(function).pairs());
         let mut pending: BTreeSet<usize> = BTreeSet::from([place[function.entry().position()]]);
         while let Some(at) = pending.pop_first() {
             let block = function.layout[at];
             let Some(start) = &starts[block.position()] else { continue };
-            let mut state = expand(start);
-            function.blocks[block].insts.iter().for_each(|&inst| self.step(function, inst, &mut state));
-            let end = compact(&state);
+            let mut contents = Contents::from_pairs(start);
+            self.walk(function, &function.blocks[block].insts, &mut contents, |_| {});
+            let end = contents.pairs();
             for &next in &next[block.position()] {
                 let changed = match &mut starts[next.position()] {
                     Some(known) => {
@@ -325,74 +447,85 @@ impl Availability {
 
     /// Walks over the code and collects the ranges of all words.
     fn collect_ranges(&self, function: &Function, starts: &[Option<Pairs>]) -> Vec<RegisterRange> {
-        // For each machine register, the words that it holds and the offsets since which it does.
-        let mut current: Vec<Vec<(WordNumber, u32)>> = vec![Vec::new(); REGISTERS];
+        // The places that hold a word now, and the offsets since which they do.
+        let mut open: BTreeMap<(MachinePlace, WordNumber), u32> = BTreeMap::new();
         let mut list: Vec<RegisterRange> = Vec::new();
-        let mut note = |state: &State, offset: u32| {
-            for slot in 0..REGISTERS {
-                let (held, open) = (&state[slot], &mut current[slot]);
-                if held.len() == open.len() && held.iter().zip(open.iter()).all(|(number, entry)| *number == entry.0) {
-                    continue;
-                }
-                for &(number, start) in open.iter().filter(|(number, start)| *start < offset && !held.contains(number)) {
-                    list.push(self.range(number, slot, start, offset));
-                }
-                let since = |number: WordNumber| open.iter().find(|entry| entry.0 == number).map_or(offset, |entry| entry.1);
-                *open = held.iter().map(|&number| (number, since(number))).collect();
-            }
-        };
         let mut offset = 0;
         for &block in function.layout.iter().filter(|block| !function.blocks[**block].insts.is_empty()) {
-            let mut state = starts[block.position()].as_ref().map_or_else(empty, expand);
-            note(&state, offset);
-            for &inst in &function.blocks[block].insts {
-                self.step(function, inst, &mut state);
+            let start = starts[block.position()].as_deref().unwrap_or_default();
+            let mut contents = Contents::from_pairs(start);
+            open.retain(|&pair, &mut since| {
+                let is_kept = contents.contains(pair);
+                if !is_kept {
+                    list.extend(self.range(pair, since, offset));
+                }
+                is_kept
+            });
+            start.iter().for_each(|&pair| {
+                open.entry(pair).or_insert(offset);
+            });
+            contents.take_changes();
+            self.walk(function, &function.blocks[block].insts, &mut contents, |contents| {
                 offset += INSTRUCTION_BYTES as u32;
-                note(&state, offset);
-            }
+                for pair in contents.take_changes() {
+                    if contents.contains(pair) {
+                        open.entry(pair).or_insert(offset);
+                    } else if let Some(since) = open.remove(&pair) {
+                        list.extend(self.range(pair, since, offset));
+                    }
+                }
+            });
         }
-        note(&empty(), offset);
-        list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start, range.number));
+        list.extend(open.into_iter().filter_map(|(pair, since)| self.range(pair, since, offset)));
+        list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start, range.place));
         list
     }
 
-    /// Returns the range in which the machine register at `slot` holds a word.
-    fn range(&self, number: WordNumber, slot: usize, start: u32, end: u32) -> RegisterRange {
-        let (file, number_in_file) = match slot.checked_sub(FIRST_PREDICATE) {
-            Some(predicate) => (RegFile::Predicate, predicate as u16),
-            None => (RegFile::General, slot as u16),
-        };
+    /// Returns the range in which a place holds a word; `None` if it is empty.
+    fn range(&self, (place, number): (MachinePlace, WordNumber), start: u32, end: u32) -> Option<RegisterRange> {
         let (register, word) = self.words[number as usize];
-        RegisterRange { register, word, file, number: number_in_file, start, end }
+        (start < end).then_some(RegisterRange { register, word, place, start, end })
     }
 }
 
-/// Returns the state in which no register holds anything.
-fn empty() -> State {
-    vec![Vec::new(); REGISTERS]
+/// Returns the operand kind of a general register.
+fn general(number: u16) -> OperandKind {
+    OperandKind::Register { file: RegFile::General, first: number, count: 1 }
 }
 
-fn compact(state: &State) -> Pairs {
-    let pairs = |(slot, held): (usize, &Vec<WordNumber>)| held.iter().map(|&number| (slot as u16, number)).collect::<Vec<_>>();
-    state.iter().enumerate().flat_map(pairs).collect()
+/// Returns the distance from the stack pointer of an access to a spill slot, in bytes; `None` for other instructions.
+fn spill_offset(function: &Function, inst: Inst) -> Option<u32> {
+    let access = function.insts[inst].memory.filter(|&access| function.accesses[access].space == Space::Spill);
+    let offset = access.and_then(|_| frame_offset(function, inst))?;
+    u32::try_from(offset).ok()
 }
 
-fn expand(pairs: &Pairs) -> State {
-    let mut state = empty();
-    pairs.iter().for_each(|&(slot, number)| state[usize::from(slot)].push(number));
-    state
-}
-
-/// Returns the index in a [`State`] of the register that a plain move copies; `None` for other instructions.
-fn copied_register(function: &Function, inst: Inst) -> Option<usize> {
+/// Returns the destination (also the first source) and the second source of an exclusive or of two registers; `None` for other instructions.
+fn exclusive_or(function: &Function, inst: Inst) -> Option<[MachinePlace; 2]> {
     let data = &function.insts[inst];
-    match function.sources(inst) {
-        [source] if data.is_machine(Opcode::MOV) && data.guard.is_none() && source.signs == Signs::default() => match source.kind {
-            OperandKind::Register { file, first, count: 1 } => slot(file, first),
-            _ => None,
-        },
+    let operands = function.operands(inst);
+    let (to, a, b, table) = match (data.op.machine()?, operands) {
+        (Opcode::LOP3, [to, a, b, zero, table, ..]) if zero.kind == Operand::RZ.kind => (to, a, b, (table, LUT_XOR)),
+        (Opcode::PLOP3, [to, _, a, b, last, table, ..]) if *last == Operand::PT => (to, a, b, (table, LUT_XOR_WITH_TRUE)),
+        _ => return None,
+    };
+    let is_plain = data.guard.is_none() && a.signs.is_empty() && b.signs.is_empty() && data.modifiers.iter().all(|&m| m == Symbol::LUT);
+    if to.kind != a.kind || table.0.integer() != Some(table.1) || !is_plain {
+        return None;
+    }
+    match (a.kind, b.kind) {
+        (OperandKind::Register { file, first, count: 1 }, OperandKind::Register { file: same, first: other, count: 1 }) if file == same => {
+            Some([MachinePlace::register(file, first)?, MachinePlace::register(file, other)?])
+        }
         _ => None,
     }
+}
+
+/// Returns whether a comparison is `ISETP.NE.AND` with `PT` as last source: its result is whether the numbers differ.
+fn is_nonzero_test(function: &Function, inst: Inst) -> bool {
+    let expected = [Symbol::find(".NE"), Symbol::find(".AND")];
+    let is_expected = function.insts[inst].modifiers.iter().copied().map(Some).eq(expected);
+    is_expected && function.sources(inst).last().is_some_and(|last| *last == Operand::PT)
 }
 
 /// Returns the successors of each block, by block index. Branches to the next block of the layout have been removed, so a block without an
@@ -412,153 +545,4 @@ fn following_blocks(function: &Function) -> Vec<Vec<Block>> {
         }
     }
     next
-}
-
-/// The contents of the two sections that map PTX registers to machine registers and to types.
-#[derive(Default)]
-pub struct RegisterTables {
-    /// Contents of `.nv_debug_info_reg_sass`.
-    pub ranges: Vec<u8>,
-    /// Contents of `.nv_debug_info_reg_type`.
-    pub types: Vec<u8>,
-}
-
-impl RegisterTables {
-    /// Appends the ranges of a function.
-    pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &Code) {
-        let mut ranges = with_aliases(one_register_each(&code.register_ranges), code);
-        ranges.retain(|range| body.declaration_of(range.register).lanes == 1);
-        if ranges.is_empty() {
-            return;
-        }
-        for table in [&mut self.ranges, &mut self.types] {
-            table.extend(function.bytes());
-            table.push(0);
-            table.extend((ranges.len() as u32).to_le_bytes());
-        }
-        for range in &ranges {
-            let declaration = body.declaration_of(range.register);
-            let name = register_name(module, body, range.register);
-            self.ranges.extend(u32::from(range.word).to_le_bytes());
-            self.ranges.extend(name.bytes());
-            self.ranges.push(0);
-            for field in [register_code(range, declaration.ty), range.start, range.end] {
-                self.ranges.extend(field.to_le_bytes());
-            }
-            self.types.push(type_code(declaration.ty));
-        }
-    }
-}
-
-/// Returns ranges of which no two of the same word overlap, as in the tables of ptxas. `ranges` is sorted by PTX register, word and start. A
-/// machine register is named as long as it holds the word, then the one that holds it longest.
-fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
-    let mut chosen: Vec<RegisterRange> = Vec::new();
-    for of_word in ranges.chunk_by(|one, next| (one.register, one.word) == (next.register, next.word)) {
-        let mut later = of_word.iter().peekable();
-        let mut longest: Option<&RegisterRange> = None;
-        let mut offset = 0;
-        loop {
-            while let Some(range) = later.next_if(|range| range.start <= offset) {
-                longest = longest.filter(|known| known.end >= range.end).or(Some(range));
-            }
-            match (longest.filter(|range| range.end > offset), later.peek()) {
-                (Some(range), _) => {
-                    chosen.push(RegisterRange { start: offset, ..range.clone() });
-                    offset = range.end;
-                }
-                (None, Some(range)) => offset = range.start,
-                (None, None) => break,
-            }
-        }
-    }
-    chosen
-}
-
-/// Returns the ranges, with those of another PTX register at the statements where location lists name the wrong one. No two ranges of a word
-/// overlap, before and after.
-fn with_aliases(ranges: Vec<RegisterRange>, code: &Code) -> Vec<RegisterRange> {
-    let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-    for &(offset, location) in &code.locations {
-        statements.entry(location.statement).or_default().push(offset);
-    }
-    // The named registers, each with the offset of an instruction.
-    let mut aliased: FxHashSet<(RegisterId, u32)> = FxHashSet::default();
-    for alias in &code.register_aliases {
-        aliased.extend(statements.get(&alias.statement).into_iter().flatten().map(|&offset| (alias.named, offset)));
-    }
-    if aliased.is_empty() {
-        return ranges;
-    }
-    let instruction = INSTRUCTION_BYTES as u32;
-    let mut by_register: FxHashMap<RegisterId, Vec<&RegisterRange>> = FxHashMap::default();
-    for range in &ranges {
-        by_register.entry(range.register).or_default().push(range);
-    }
-    let named: FxHashSet<RegisterId> = code.register_aliases.iter().map(|alias| alias.named).collect();
-    let mut list: Vec<RegisterRange> = Vec::new();
-    for range in &ranges {
-        if !named.contains(&range.register) {
-            list.push(range.clone());
-            continue;
-        }
-        let own = (range.start..range.end).step_by(INSTRUCTION_BYTES).filter(|&start| !aliased.contains(&(range.register, start)));
-        list.extend(own.map(|start| RegisterRange { start, end: start + instruction, ..range.clone() }));
-    }
-    for alias in &code.register_aliases {
-        for &start in statements.get(&alias.statement).into_iter().flatten() {
-            let held = by_register.get(&alias.holder).into_iter().flatten();
-            let here = held.filter(|range| range.start <= start && start < range.end);
-            list.extend(here.map(|&range| RegisterRange { register: alias.named, start, end: start + instruction, ..range.clone() }));
-        }
-    }
-    list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start));
-    list.dedup_by(|next, range| {
-        let continues = (next.register, next.word, next.file, next.number) == (range.register, range.word, range.file, range.number);
-        let joins = continues && next.start == range.end;
-        if joins {
-            range.end = next.end;
-        }
-        joins
-    });
-    list
-}
-
-/// Returns the encoding of a machine register in `.nv_debug_info_reg_sass`: its class in the top byte, and its number. For types of at most
-/// 16 bits, the number counts half registers.
-fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
-    const PREDICATE: u32 = 2 << 24;
-    const HALF: u32 = 4 << 24;
-    const WORD: u32 = 5 << 24;
-    let number = u32::from(range.number);
-    match type_code(ty) {
-        _ if range.file == RegFile::Predicate => PREDICATE | number,
-        0 | 1 | 4 | 5 | 8 | 9 | 0xc => HALF | (2 * number),
-        _ => WORD | number,
-    }
-}
-
-/// Returns the encoding of a type in `.nv_debug_info_reg_type`. Types without an encoding of their own are encoded as untyped bits.
-fn type_code(ty: ScalarType) -> u8 {
-    use ScalarType::{B8, B16, B64, B128, F16, F16x2, F32, F64, Pred, S8, S16, S32, S64, U8, U16, U32, U64};
-    match ty {
-        B8 => 0,
-        B16 => 1,
-        B64 => 3,
-        U8 => 4,
-        U16 => 5,
-        U32 => 6,
-        U64 => 7,
-        S8 => 8,
-        S16 => 9,
-        S32 => 0xa,
-        S64 => 0xb,
-        F16 => 0xc,
-        F16x2 => 0xd,
-        F32 => 0xe,
-        F64 => 0xf,
-        Pred => 0x10,
-        B128 => 0x11,
-        _ => 2,
-    }
 }

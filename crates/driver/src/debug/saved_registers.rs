@@ -113,7 +113,7 @@ fn registers_of(function: &Function, inst: Inst) -> impl Iterator<Item = u16> + 
 }
 
 /// Returns the distance from the stack pointer of an access to the frame.
-fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
+pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
     let operands = function.operands(inst);
     let at = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
     let [base, offset] = operands.get(at + 1..at + 3)? else { return None };

@@ -1,0 +1,171 @@
+//! The two sections that map PTX registers to machine registers and to types, for debuggers: `.nv_debug_info_reg_sass` and
+//! `.nv_debug_info_reg_type`.
+
+use oriole_isa::INSTRUCTION_BYTES;
+use oriole_ptx::ast::{Body, Module, RegisterId};
+use oriole_ptx::types::ScalarType;
+use oriole_support::Index;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::register_contents::MachinePlace;
+use super::registers::{RegisterRange, register_name};
+use crate::convention::STACK_POINTER;
+use crate::emit::Code;
+
+/// The contents of the two sections that map PTX registers to machine registers and to types.
+#[derive(Default)]
+pub struct RegisterTables {
+    /// Contents of `.nv_debug_info_reg_sass`.
+    pub ranges: Vec<u8>,
+    /// Contents of `.nv_debug_info_reg_type`.
+    pub types: Vec<u8>,
+}
+
+impl RegisterTables {
+    /// Appends the ranges of a function.
+    pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &Code) {
+        let mut ranges = with_aliases(one_register_each(&code.register_ranges), code);
+        ranges.retain(|range| body.declaration_of(range.register).lanes == 1 && is_encodable(range.place));
+        if ranges.is_empty() {
+            return;
+        }
+        for table in [&mut self.ranges, &mut self.types] {
+            table.extend(function.bytes());
+            table.push(0);
+            table.extend((ranges.len() as u32).to_le_bytes());
+        }
+        for range in &ranges {
+            let declaration = body.declaration_of(range.register);
+            let name = register_name(module, body, range.register);
+            self.ranges.extend(u32::from(range.word).to_le_bytes());
+            self.ranges.extend(name.bytes());
+            self.ranges.push(0);
+            for field in [register_code(range, declaration.ty), range.start, range.end] {
+                self.ranges.extend(field.to_le_bytes());
+            }
+            self.types.push(type_code(declaration.ty));
+        }
+    }
+}
+
+/// Returns ranges of which no two of the same word overlap, as in the tables of ptxas. `ranges` is sorted by PTX register, word and start. A
+/// machine register is named as long as it holds the word, then the one that holds it longest.
+fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
+    let mut chosen: Vec<RegisterRange> = Vec::new();
+    for of_word in ranges.chunk_by(|one, next| (one.register, one.word) == (next.register, next.word)) {
+        let mut later = of_word.iter().peekable();
+        let mut longest: Option<&RegisterRange> = None;
+        let mut offset = 0;
+        loop {
+            while let Some(range) = later.next_if(|range| range.start <= offset) {
+                longest = longest.filter(|known| known.end >= range.end).or(Some(range));
+            }
+            match (longest.filter(|range| range.end > offset), later.peek()) {
+                (Some(range), _) => {
+                    chosen.push(RegisterRange { start: offset, ..range.clone() });
+                    offset = range.end;
+                }
+                (None, Some(range)) => offset = range.start,
+                (None, None) => break,
+            }
+        }
+    }
+    chosen
+}
+
+/// Returns the ranges, with those of another PTX register at the statements where location lists name the wrong one. No two ranges of a word
+/// overlap, before and after.
+fn with_aliases(ranges: Vec<RegisterRange>, code: &Code) -> Vec<RegisterRange> {
+    let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for &(offset, location) in &code.locations {
+        statements.entry(location.statement).or_default().push(offset);
+    }
+    // The named registers, each with the offset of an instruction.
+    let mut aliased: FxHashSet<(RegisterId, u32)> = FxHashSet::default();
+    for alias in &code.register_aliases {
+        aliased.extend(statements.get(&alias.statement).into_iter().flatten().map(|&offset| (alias.named, offset)));
+    }
+    if aliased.is_empty() {
+        return ranges;
+    }
+    let instruction = INSTRUCTION_BYTES as u32;
+    let mut by_register: FxHashMap<RegisterId, Vec<&RegisterRange>> = FxHashMap::default();
+    for range in &ranges {
+        by_register.entry(range.register).or_default().push(range);
+    }
+    let named: FxHashSet<RegisterId> = code.register_aliases.iter().map(|alias| alias.named).collect();
+    let mut list: Vec<RegisterRange> = Vec::new();
+    for range in &ranges {
+        if !named.contains(&range.register) {
+            list.push(range.clone());
+            continue;
+        }
+        let own = (range.start..range.end).step_by(INSTRUCTION_BYTES).filter(|&start| !aliased.contains(&(range.register, start)));
+        list.extend(own.map(|start| RegisterRange { start, end: start + instruction, ..range.clone() }));
+    }
+    for alias in &code.register_aliases {
+        for &start in statements.get(&alias.statement).into_iter().flatten() {
+            let held = by_register.get(&alias.holder).into_iter().flatten();
+            let here = held.filter(|range| range.start <= start && start < range.end);
+            list.extend(here.map(|&range| RegisterRange { register: alias.named, start, end: start + instruction, ..range.clone() }));
+        }
+    }
+    list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start));
+    list.dedup_by(|next, range| {
+        let continues = (next.register, next.word, next.place) == (range.register, range.word, range.place);
+        let joins = continues && next.start == range.end;
+        if joins {
+            range.end = next.end;
+        }
+        joins
+    });
+    list
+}
+
+/// Highest distance of a spill slot from the stack pointer that the table can hold, in bytes.
+const MAX_OFFSET: u32 = 0xffff;
+
+/// Returns whether the table can name a place.
+fn is_encodable(place: MachinePlace) -> bool {
+    !matches!(place, MachinePlace::Slot(offset) if offset > MAX_OFFSET)
+}
+
+/// Returns the encoding of a place in `.nv_debug_info_reg_sass`: its class in the top byte, and its number. For types of at most
+/// 16 bits in registers, the number counts half registers. For spill slots it is the base register in the third byte, and the offset.
+fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
+    const PREDICATE: u32 = 2 << 24;
+    const HALF: u32 = 4 << 24;
+    const WORD: u32 = 5 << 24;
+    const LOCAL_MEMORY: u32 = 7 << 24;
+    match (range.place, type_code(ty)) {
+        (MachinePlace::Slot(offset), _) => LOCAL_MEMORY | u32::from(STACK_POINTER) << 16 | offset,
+        (MachinePlace::Predicate(number), _) => PREDICATE | u32::from(number),
+        (MachinePlace::General(number), 0 | 1 | 4 | 5 | 8 | 9 | 0xc) => HALF | (2 * u32::from(number)),
+        (MachinePlace::General(number), _) => WORD | u32::from(number),
+    }
+}
+
+/// Returns the encoding of a type in `.nv_debug_info_reg_type`. Types without an encoding of their own are encoded as untyped bits.
+fn type_code(ty: ScalarType) -> u8 {
+    use ScalarType::{B8, B16, B64, B128, F16, F16x2, F32, F64, Pred, S8, S16, S32, S64, U8, U16, U32, U64};
+    match ty {
+        B8 => 0,
+        B16 => 1,
+        B64 => 3,
+        U8 => 4,
+        U16 => 5,
+        U32 => 6,
+        U64 => 7,
+        S8 => 8,
+        S16 => 9,
+        S32 => 0xa,
+        S64 => 0xb,
+        F16 => 0xc,
+        F16x2 => 0xd,
+        F32 => 0xe,
+        F64 => 0xf,
+        Pred => 0x10,
+        B128 => 0x11,
+        _ => 2,
+    }
+}
