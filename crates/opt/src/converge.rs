@@ -517,7 +517,7 @@ fn synchronize_matrices(function: &mut Function, target: Target, flow: &ControlF
             is_diverged = after(function, &definitions, inst, is_diverged);
             insts.push(inst);
         }
-        function.blocks[block].insts = insts.into();
+        function.blocks[block].insts = insts;
     }
     added
 }
