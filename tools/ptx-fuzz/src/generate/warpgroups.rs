@@ -44,7 +44,7 @@ impl Generator {
     fn layout(&mut self, rows: usize, may_transpose: bool) -> Layout {
         let upper = |leading: usize, stride: usize, swizzle: u64| (leading as u64 >> 4) << 16 | (stride as u64 >> 4) << 32 | swizzle << 62;
         let &(row, swizzle) = self.rng.pick(&[(16, 0), (16, 0), (32, 3), (64, 2), (128, 1)]);
-        let transposed = may_transpose && self.rng.chance(35) && (row == 16 || rows * 2 % row == 0);
+        let transposed = may_transpose && self.rng.chance(35) && (row == 16 || (rows * 2).is_multiple_of(row));
         match (row, transposed) {
             (16, _) => Layout { upper: upper(128, 256, 0), row_bytes: 32, transposed },
             (_, true) => Layout { upper: upper(16 * row, 8 * row, swizzle), row_bytes: 32, transposed },
