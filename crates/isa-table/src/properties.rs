@@ -90,8 +90,12 @@ const PIPES: &[(&str, &str)] = &[
 ];
 
 /// Flags of the last column, and the fields of the Rust struct `Properties` that they set. A line without a flag has `false` there.
-const FLAGS: &[(&str, &str)] =
-    &[("waits", "waits_for_threads"), ("keeps threads", "keeps_active_threads"), ("blocks accesses", "blocks_later_accesses")];
+const FLAGS: &[(&str, &str)] = &[
+    ("waits", "waits_for_threads"),
+    ("keeps threads", "keeps_active_threads"),
+    ("blocks accesses", "blocks_later_accesses"),
+    ("whole warp", "needs_whole_warp"),
+];
 
 /// Parses the file.
 pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error> {

@@ -478,6 +478,8 @@ pub struct Properties {
     /// Whether later memory accesses wait until this fence or barrier is complete. Asynchronous instructions, such as `LDGDEPBAR` and bulk
     /// copies, only have to be issued before them.
     pub blocks_later_accesses: bool,
+    /// Whether all threads of a warp must execute the instruction together. According to PTX (`.sync.aligned`) they may arrive diverged.
+    pub needs_whole_warp: bool,
 }
 
 impl Properties {

@@ -45,7 +45,8 @@
 //!
 //! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads
 //! to, after another one, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
-//! waits.
+//! waits. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
+//! is inserted before them.
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -54,7 +55,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
-use oriole_isa::{Effect, Opcode, Symbol, Symbols};
+use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -75,6 +76,8 @@ pub struct Stats {
     pub skipped: usize,
     /// Number of redundant `WARPSYNC` instructions deleted.
     pub synchronizations_removed: usize,
+    /// Number of `WARPSYNC` instructions inserted before matrix instructions.
+    pub synchronizations_added: usize,
 }
 
 /// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
@@ -89,10 +92,11 @@ struct Region {
 
 /// Inserts convergence barriers and deletes `WARPSYNC` instructions in code that no diverged warp can reach. `waits_for_whole_warp`
 /// returns, by name, whether a function blocks its caller until all other threads of the warp have called the function.
-pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
+pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !has_conditions(function, &flow) {
+        stats.synchronizations_added = synchronize_matrices(function, target, &flow, &[], &[]);
         stats.synchronizations_removed = remove_synchronizations(function, &flow, &[], &[]);
         return stats;
     }
@@ -108,6 +112,7 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
+        stats.synchronizations_added = synchronize_matrices(function, target, &flow, &[], &[]);
         stats.synchronizations_removed = remove_synchronizations(function, &flow, &[], &[]);
         return stats;
     }
@@ -121,6 +126,7 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     stats.barriers = regions.len();
     let reliable: Vec<Region> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &analyses.loops, *region)).collect();
+    stats.synchronizations_added = synchronize_matrices(function, target, &flow, &divergent, &reliable);
     stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &reliable);
     insert_barriers(function, &regions);
     stats
@@ -472,13 +478,56 @@ fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Oper
     }
 }
 
+/// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the number of
+/// instructions inserted.
+fn synchronize_matrices(function: &mut Function, target: Target, flow: &ControlFlow, divergent: &[Block], regions: &[Region]) -> usize {
+    let is_matrix = |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
+    let has_matrix = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_matrix(function, inst));
+    if !flow.reverse_post_order().iter().any(has_matrix) {
+        return 0;
+    }
+    let definitions = Definitions::compute(function);
+    let starts_diverged = diverged_blocks(function, flow, &definitions, divergent, regions);
+    let mut added = 0;
+    for &block in flow.reverse_post_order() {
+        let mut is_diverged = starts_diverged[block.position()];
+        let mut insts: Vec<Inst> = Vec::new();
+        for &inst in &function.blocks[block].insts.clone() {
+            if is_diverged && is_matrix(function, inst) {
+                // Uniform registers of the operands are written after the synchronization, not by parts of the warp.
+                let guard = function.insts[inst].guard;
+                let is_computation =
+                    |&&inst: &&Inst| matches!(function.insts[inst].op, Op::Machine(_)) && function.insts[inst].op.effect() == Effect::None;
+                let computations = insts.iter().rev().take_while(is_computation).filter(|_| guard.is_none()).count();
+                let synchronization = full_synchronization(function, target, inst);
+                insts.insert(insts.len() - computations, synchronization);
+                added += 1;
+            }
+            is_diverged = after(function, &definitions, inst, is_diverged);
+            insts.push(inst);
+        }
+        function.blocks[block].insts = insts;
+    }
+    added
+}
+
+/// Makes a `WARPSYNC` of all threads with the guard and the location of another instruction.
+fn full_synchronization(function: &mut Function, target: Target, like: Inst) -> Inst {
+    let guard = function.insts[like].guard;
+    let location = function.insts[like].location;
+    // Targets with clusters have a form without a mask.
+    let synchronization = if SystemLayout::of(target).shared_window == SharedWindow::Cluster {
+        function.new_inst(Op::Machine(Opcode::WARPSYNC), Symbols::from_iter([Symbol::ALL]), guard, &[], 0)
+    } else {
+        function.new_inst(Op::Machine(Opcode::WARPSYNC), Symbols::new(), guard, &[Operand::from(i64::from(u32::MAX))], 0)
+    };
+    function.insts[synchronization].location = location;
+    synchronization
+}
+
 /// Deletes each `WARPSYNC` of all threads in code where the warp is converged, unless it also orders memory. Returns the number of
 /// instructions deleted.
 fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergent: &[Block], regions: &[Region]) -> usize {
-    // A function other than a kernel may be called by a diverged warp.
-    if function.kind != oriole_ir::FunctionKind::Kernel {
-        return 0;
-    }
     let definitions = Definitions::compute(function);
     let has_synchronization =
         |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_synchronization(function, &definitions, inst));
@@ -511,6 +560,8 @@ fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst,
         Some(Opcode::CALL) => true,
         Some(Opcode::WARPSYNC) if data.modifiers.contains(&Symbol::EXCLUSIVE) => true,
         Some(Opcode::WARPSYNC) if is_full_synchronization(function, definitions, inst) => false,
+        // A synchronization is inserted before it, unless the warp is converged.
+        Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
         _ => is_diverged,
     }
 }
@@ -542,6 +593,11 @@ fn diverged_blocks(
     let mut starts_diverged = vec![false; function.blocks.len()];
     // Each block is visited at most twice: once as converged and once as diverged.
     let mut work: Vec<(Block, bool)> = flow.reverse_post_order().iter().map(|&block| (block, false)).collect();
+    // A function other than a kernel may be called by a diverged warp.
+    if function.kind != oriole_ir::FunctionKind::Kernel {
+        starts_diverged[function.entry().position()] = true;
+        work.push((function.entry(), true));
+    }
     while let Some((block, start)) = work.pop() {
         let end = ends_diverged(block, start);
         let inside = flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);

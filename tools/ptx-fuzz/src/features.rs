@@ -30,10 +30,18 @@ pub enum Feature {
     ManyGlobals,
     /// Local arrays of kilobytes.
     DeepFrames,
+    /// Matrix products of warps and moves of matrices.
+    Matrices,
+    /// `cp.async` in pipelines.
+    AsyncCopies,
+    /// Barriers in shared memory and bulk copies.
+    MemoryBarriers,
+    /// Matrix products of warpgroups.
+    Warpgroups,
 }
 
 impl Feature {
-    pub const ALL: [Feature; 13] = [
+    pub const ALL: [Feature; 17] = [
         Feature::VectorRegisters,
         Feature::VectorMoves,
         Feature::Approximations,
@@ -47,7 +55,14 @@ impl Feature {
         Feature::LargeParameters,
         Feature::ManyGlobals,
         Feature::DeepFrames,
+        Feature::Matrices,
+        Feature::AsyncCopies,
+        Feature::MemoryBarriers,
+        Feature::Warpgroups,
     ];
+
+    /// Features for tensor cores and asynchronous copies. [`Features::draw_tensor`] draws them.
+    pub const TENSOR: [Feature; 4] = [Feature::Matrices, Feature::AsyncCopies, Feature::MemoryBarriers, Feature::Warpgroups];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -64,6 +79,10 @@ impl Feature {
             Feature::LargeParameters => "large-parameters",
             Feature::ManyGlobals => "many-globals",
             Feature::DeepFrames => "deep-frames",
+            Feature::Matrices => "matrices",
+            Feature::AsyncCopies => "async-copies",
+            Feature::MemoryBarriers => "memory-barriers",
+            Feature::Warpgroups => "warpgroups",
         }
     }
 
@@ -71,7 +90,7 @@ impl Feature {
         Feature::ALL.into_iter().find(|feature| feature.name() == name)
     }
 
-    /// Returns the number of programs per thousand that have the feature.
+    /// Returns the number of programs per thousand that have the feature; for a feature of [`Feature::TENSOR`], of the tensor programs.
     fn per_mille(self) -> usize {
         match self {
             Feature::LargeConstants => 12,
@@ -82,6 +101,8 @@ impl Feature {
             Feature::B128 | Feature::DynamicShared | Feature::FloatAtomics => 140,
             Feature::VectorRegisters | Feature::Approximations => 180,
             Feature::CollectiveFunctions => 400,
+            Feature::Matrices | Feature::AsyncCopies | Feature::MemoryBarriers => 600,
+            Feature::Warpgroups => 400,
         }
     }
 
@@ -116,13 +137,29 @@ impl Features {
     /// does not change the others.
     pub fn draw(rng: &mut Rng, excluded: Features) -> Features {
         let mut drawn = Features::default();
-        for feature in Feature::ALL {
+        for feature in Feature::ALL.into_iter().filter(|feature| !Feature::TENSOR.contains(feature)) {
             let wanted = rng.below(1000) < feature.per_mille();
             if wanted && !excluded.has(feature) {
                 drawn = drawn.with(feature);
             }
         }
         drawn
+    }
+
+    /// Adds the features of a tensor program: at least one, unless all are excluded.
+    pub fn draw_tensor(self, rng: &mut Rng, excluded: Features) -> Features {
+        let allowed: Vec<Feature> = Feature::TENSOR.into_iter().filter(|&feature| !excluded.has(feature)).collect();
+        let mut drawn = self;
+        while !drawn.has_tensor() && !allowed.is_empty() {
+            drawn =
+                allowed.iter().filter(|feature| rng.below(1000) < feature.per_mille()).fold(drawn, |drawn, &feature| drawn.with(feature));
+        }
+        drawn
+    }
+
+    /// Returns whether there is a feature of [`Feature::TENSOR`].
+    pub fn has_tensor(self) -> bool {
+        Feature::TENSOR.into_iter().any(|feature| self.has(feature))
     }
 }
 
@@ -146,12 +183,33 @@ mod tests {
                 seen[feature as usize] += usize::from(features.has(feature));
             }
         }
-        for feature in Feature::ALL {
+        for feature in Feature::ALL.into_iter().filter(|feature| !Feature::TENSOR.contains(feature)) {
             let expected = feature.per_mille() * 4;
             assert!(seen[feature as usize].abs_diff(expected) < expected / 2 + 8, "{}: {}", feature.name(), seen[feature as usize]);
             assert_eq!(Feature::from_name(feature.name()), Some(feature));
         }
         let none = Feature::ALL.into_iter().collect();
         assert_eq!(Features::draw(&mut rng, none), Features::default());
+        assert_eq!(Features::default().draw_tensor(&mut rng, none), Features::default());
+    }
+
+    #[test]
+    fn every_tensor_feature_is_drawn() {
+        let mut rng = Rng::new(1);
+        let mut seen = [0; Feature::ALL.len()];
+        for _ in 0..1000 {
+            let features = Features::default().draw_tensor(&mut rng, Features::default().with(Feature::AsyncCopies));
+            assert!(features.has_tensor());
+            for feature in Feature::TENSOR {
+                seen[feature as usize] += usize::from(features.has(feature));
+            }
+        }
+        let count = |feature: Feature| seen[feature as usize];
+        assert_eq!(count(Feature::AsyncCopies), 0);
+        assert!(
+            [Feature::Matrices, Feature::MemoryBarriers, Feature::Warpgroups]
+                .into_iter()
+                .all(|feature| (350..900).contains(&count(feature)))
+        );
     }
 }

@@ -57,12 +57,15 @@ struct Kind {
     /// Features that no program has, such as `b128` or `large-constants`. With this option a seed is another program.
     #[arg(long, value_delimiter = ',', value_parser = feature)]
     without: Vec<Feature>,
+    /// Only programs for tensor cores and asynchronous copies, which otherwise are one in ten.
+    #[arg(long)]
+    tensor: bool,
 }
 
 impl Kind {
     fn program(&self, seed: u64) -> Program {
         let without: Features = self.without.iter().copied().collect();
-        generate_with(seed, &Options { size: self.size, without })
+        generate_with(seed, &Options { size: self.size, without, tensor: self.tensor })
     }
 }
 

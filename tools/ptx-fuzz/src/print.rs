@@ -115,6 +115,19 @@ fn statement(text: &mut String, statement: &Stmt) {
         Stmt::Break { id, condition } => branch(text, condition, false, &format!("END{id}")),
         Stmt::Continue { id, condition } => branch(text, condition, false, &format!("NEXT{id}")),
         Stmt::Irregular { id, entry, blocks, fuel } => print_irregular(text, *id, entry, blocks, *fuel),
+        Stmt::Staged { parts, holes } => {
+            text.push_str("{\n");
+            for declaration in parts.iter().flat_map(|part| &part.declarations) {
+                let _ = writeln!(text, "    {declaration}");
+            }
+            for (number, part) in parts.iter().enumerate() {
+                for instruction in &part.lines {
+                    let _ = writeln!(text, "    {};", line(instruction));
+                }
+                statements(text, holes.get(number).map_or(&[], Vec::as_slice));
+            }
+            text.push_str("}\n");
+        }
         Stmt::Exit { condition, how } => {
             for instruction in &condition.setup {
                 let _ = writeln!(text, "    {};", line(instruction));
@@ -289,7 +302,8 @@ fn kernel(program: &Program) -> String {
     let mut text =
         format!(".visible .entry {}(\n    .param .u64 input,\n    .param .u64 private,\n    .param .u64 cells,\n", function.name);
     text += "    .param .u32 n0,\n    .param .u32 n1,\n    .param .align 8 .b8 structure[";
-    let _ = write!(text, "{}],\n    .param .u64 out\n)\n{{\n", program.structure.len());
+    let bulk = if program.has_bulk_stores() { ",\n    .param .u64 bulk" } else { "" };
+    let _ = write!(text, "{}],\n    .param .u64 out{bulk}\n)\n{{\n", program.structure.len());
     text += &declared_pool(function);
     text += "    .reg .b32 %lin, %nthr, %gtid, %pa, %pb;\n    .reg .b64 %in, %priv, %cells, %out, %qa;\n";
     text += THREAD_NUMBERS;

@@ -195,6 +195,12 @@ pub enum Stmt {
         blocks: Vec<(Vec<Stmt>, Edge)>,
         fuel: u32,
     },
+    /// Parts of a construct with statements between them: first a part, then statements, and so on, and a part at the end. The parts
+    /// share their registers and labels; statements must not leave the construct.
+    Staged {
+        parts: Vec<Op>,
+        holes: Vec<Vec<Stmt>>,
+    },
     /// Ends the thread or the function.
     Exit {
         condition: Condition,
@@ -302,6 +308,8 @@ pub const SHARED_CELLS: usize = 16;
 pub const FLOAT_CELLS: usize = 8;
 /// Number of global variables, counted from the last, whose addresses are in a table.
 pub const GLOBAL_POINTERS: usize = 8;
+/// Bytes that each thread owns in the buffer that bulk copies write.
+pub const BULK_BYTES: usize = 64;
 /// Number of words in the constant and in the global array.
 pub const CONSTANT_WORDS: usize = 64;
 
@@ -337,6 +345,11 @@ impl Program {
         if is_used { self.block_threads() * PRIVATE_BYTES as u32 } else { 0 }
     }
 
+    /// Returns whether statements copy to the buffer for bulk copies, which the kernel then has as a parameter.
+    pub fn has_bulk_stores(&self) -> bool {
+        format!("{:?}", self.kernel.body).contains("%blk")
+    }
+
     /// Returns the kernel test without expectations.
     pub fn test(&self) -> KernelTest {
         let buffer = |name: &str, element, count, fill| Parameter { name: name.into(), value: Value::Buffer { element, count, fill } };
@@ -344,6 +357,8 @@ impl Program {
             |name: &str, bits: u32| Parameter { name: name.into(), value: Value::Scalar { element: Element::U32, bits: u64::from(bits) } };
         let threads = self.threads() as usize;
         let cells = Fill::of(&[(Source::Random { seed: self.seed as u32 }, SHARED_CELLS), (Source::Value(0), FLOAT_CELLS)]);
+        let bulk = buffer("bulk", Element::U32, threads * BULK_BYTES / 4, Fill::all(self.fill));
+        let bulk = self.has_bulk_stores().then_some(bulk);
         KernelTest {
             kernel: self.kernel.name.clone(),
             grid: self.grid,
@@ -357,7 +372,10 @@ impl Program {
                 scalar("n1", self.scalars[1]),
                 Parameter { name: "structure".into(), value: Value::Bytes(self.structure.clone()) },
                 buffer("out", Element::U64, threads * self.slots, Fill::zero()),
-            ],
+            ]
+            .into_iter()
+            .chain(bulk)
+            .collect(),
             expectations: Vec::new(),
         }
     }
@@ -369,6 +387,7 @@ fn callees(list: &[Stmt]) -> Vec<usize> {
         Stmt::If { then, otherwise, .. } => [callees(then), callees(otherwise)].concat(),
         Stmt::Loop { body, .. } => callees(body),
         Stmt::Irregular { blocks, .. } => blocks.iter().flat_map(|block| callees(&block.0)).collect(),
+        Stmt::Staged { holes, .. } => holes.iter().flat_map(|hole| callees(hole)).collect(),
         _ => Vec::new(),
     });
     nested.collect()

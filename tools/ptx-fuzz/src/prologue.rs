@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::program::{FLOAT_CELLS, Frame, Function, PRIVATE_BYTES, Program, SHARED_CELLS};
+use crate::generate::{AREA_BYTES, GATES};
+use crate::program::{BULK_BYTES, FLOAT_CELLS, Frame, Function, PRIVATE_BYTES, Program, SHARED_CELLS};
 
 /// PTX code that computes the index of the thread in its block (`%lin`) and the number of threads (`%nthr`).
 pub const THREAD_NUMBERS: &str = "    mov.u32 %lin, %tid.z;
@@ -128,6 +129,22 @@ pub fn kernel_extras(text: &mut String, program: &Program, body: &str) {
         text.push_str("    bar.sync 0;\n");
     }
     exchange(text, program, body);
+    tensor(text, program, body);
+}
+
+/// Prints the array in shared memory for matrices and copies, barriers in shared memory, and the address of the buffer for bulk copies.
+fn tensor(text: &mut String, program: &Program, body: &str) {
+    if names(body, "%tsr") {
+        let _ =
+            writeln!(text, "    .shared .align 1024 .b8 tensor_area[{AREA_BYTES}];\n    .reg .b32 %tsr;\n    mov.u32 %tsr, tensor_area;");
+    }
+    if names(body, "%tgate") {
+        let _ = writeln!(text, "    .shared .align 8 .b64 gates[{GATES}];\n    .reg .b32 %tgate;\n    mov.u32 %tgate, gates;");
+    }
+    if program.has_bulk_stores() {
+        text.push_str("    .reg .b64 %blk;\n    ld.param.u64 %blk, [bulk];\n    cvta.to.global.u64 %blk, %blk;\n");
+        let _ = writeln!(text, "    mad.wide.u32 %blk, %gtid, {BULK_BYTES}, %blk;");
+    }
 }
 
 /// Prints what a device function uses: its arrays, the thread index, the mask of the warp, memory for exchanges.

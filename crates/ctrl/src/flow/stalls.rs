@@ -512,13 +512,14 @@ impl Walker<'_> {
     /// the number of cycles added, and records the rest as a shortfall.
     fn lengthen_stalls(&mut self, start: usize, place: usize, position: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
-        let first = match cause {
-            StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => first as usize,
-            _ => position,
+        // Stalls before the instruction whose latency has to pass do not count. If that instruction is at `position` or after it, it is of an
+        // earlier iteration of the loop, and all stalls of the block count. The other causes need few cycles; for them only the last stall is
+        // lengthened.
+        let start = match cause {
+            StallCause::Register { first, .. } | StallCause::ControlTransfer { first } if first as usize >= position => start,
+            StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => start.max(first as usize),
+            _ => start.max(position - 1),
         };
-        // Stalls before the instruction whose latency has to pass do not count. The other causes need few cycles; for them only the last
-        // stall is lengthened.
-        let start = start.max(first.min(position - 1));
         let best = Some(place - 1).filter(|&at| at >= start && place < position);
         for at in best.into_iter().chain((start..position).rev()) {
             let added = self.lengthen_stall(at, left, cause, position);

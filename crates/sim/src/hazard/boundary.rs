@@ -28,6 +28,9 @@ pub struct InFlightAtBoundary {
     pub rank: u32,
     /// Whether it is in flight on all paths, so that waiting for it proves that earlier instructions of its in-order group are complete.
     pub in_order_guarantee: bool,
+    /// Minimum number of groups of matrix products that have been committed since its issue, its own group included, at most
+    /// [`MAX_COMMITS`](super::track::MAX_COMMITS). Groups complete in order, so a wait for fewer pending groups covers the instruction.
+    pub commits: u8,
 }
 
 impl Pending {
@@ -54,6 +57,7 @@ impl InFlightAtBoundary {
             reads: both(self.reads, other.reads),
             rank: self.rank,
             in_order_guarantee: self.in_order_guarantee && other.in_order_guarantee,
+            commits: self.commits.min(other.commits),
         }
     }
 }

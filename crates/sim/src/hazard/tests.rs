@@ -219,3 +219,24 @@ fn guarded_calls_and_returns_may_be_skipped() {
     assert_eq!(not_waited(&[call, read, exit, load, wait, ret]), []);
     assert_eq!(not_waited(&[call, read, exit, load, guarded_ret, wait, ret]), [(3, 1, 0)]);
 }
+
+/// Groups of matrix products complete in order. A wait for all but one covers a group if on each path on which it is in flight another one
+/// was committed after it.
+#[test]
+fn groups_of_products_are_counted_on_each_path() {
+    let open = "B------:R-:W-:-:S05 HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT";
+    let first = "B------:R-:W-:-:S05 HGMMA.64x8x16.F32 R24, gdesc[UR4], R24, gsb0";
+    let second = "B------:R-:W-:-:S05 HGMMA.64x8x16.F32 R32, gdesc[UR4], RZ, !UPT, gsb0";
+    let (all_but_one, all) = ("B------:R-:W-:-:S06 WARPGROUP.DEPBAR.LE gsb0, 0x1", "B------:R-:W-:-:S06 WARPGROUP.DEPBAR.LE gsb0, 0x0");
+    let (use_first, use_second) = ("B------:R-:W-:-:S05 FADD R8, R24, R24", "B------:R-:W-:-:S05 FADD R9, R32, R32");
+    let exit = "B------:R-:W-:-:S05 EXIT";
+    assert_eq!(not_waited(&[open, first, second, all_but_one, use_first, exit]), []);
+    assert_eq!(not_waited(&[open, first, second, all_but_one, use_second, exit]), [(2, 4, 6)]);
+    // The groups are in flight where the loop is entered, and complete at its back edge.
+    let back = "B------:R-:W-:-:S05 @P0 BRA -0x30";
+    assert_eq!(not_waited(&[open, first, second, all_but_one, use_first, all, back, exit]), []);
+    // Each path has one group in flight, which a wait for all but one does not cover.
+    let (to_second, to_join) = ("B------:R-:W-:-:S05 @P0 BRA 0x30", "B------:R-:W-:-:S05 BRA 0x20");
+    let found = not_waited(&[to_second, first, to_join, second, all_but_one, use_first, use_second, exit]);
+    assert_eq!(found, [(1, 5, 6), (3, 6, 6)]);
+}

@@ -48,6 +48,8 @@ const MAX_READS: usize = 8;
 const READ_WINDOW: usize = 64;
 /// Highest count of a scoreboard. `DEPBAR.LE` cannot refer to older setters individually.
 const DEEPEST_COUNT: usize = 64;
+/// Maximum of [`InFlightAtBoundary::commits`]; no wait leaves more groups of matrix products pending.
+pub(super) const MAX_COMMITS: u8 = 16;
 /// Minimum number of recorded instructions before [`Tracker::compact`] removes those that no longer matter.
 const MIN_COMPACT: usize = 512;
 
@@ -65,6 +67,8 @@ struct InFlight {
     rank: u32,
     /// See [`InFlightAtBoundary::in_order_guarantee`].
     in_order_guarantee: bool,
+    /// See [`InFlightAtBoundary::commits`].
+    commits: u8,
     results: Pending,
     reads: Pending,
 }
@@ -165,10 +169,10 @@ impl<'a> Tracker<'a> {
         self.predicate_written = [self.rank; 8];
         let mut in_order: SmallVec<[&InFlightAtBoundary; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
-        for &&InFlightAtBoundary { step, age, results, reads, rank, in_order_guarantee } in &in_order {
+        for &&InFlightAtBoundary { step, age, results, reads, rank, in_order_guarantee, commits } in &in_order {
             self.record_in_flight(
                 steps,
-                InFlight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, in_order_guarantee, results, reads },
+                InFlight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, in_order_guarantee, commits, results, reads },
                 ALL,
             );
         }
@@ -192,6 +196,7 @@ impl<'a> Tracker<'a> {
                 reads: self.reads_of(steps, flight),
                 rank: flight.rank,
                 in_order_guarantee: flight.in_order_guarantee,
+                commits: flight.commits,
             })
             .filter(|one| {
                 let fixed = i64::from(one.age) < MAX_FIXED_LATENCY;
@@ -282,9 +287,13 @@ impl<'a> Tracker<'a> {
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
         self.record_in_flight(
             steps,
-            InFlight { step: number as u32, issued, pauses, group, rank, in_order_guarantee: true, results, reads },
+            InFlight { step: number as u32, issued, pauses, group, rank, in_order_guarantee: true, commits: 0, results, reads },
             active,
         );
+        if always_executes && step.warpgroup == Some(WarpgroupRole::Product) && write >> MATRIX_GROUPS & 1 == 1 {
+            let products = self.in_flight.iter_mut().filter(|flight| steps[flight.step as usize].warpgroup == Some(WarpgroupRole::Product));
+            products.for_each(|flight| flight.commits = (flight.commits + 1).min(MAX_COMMITS));
+        }
         self.scoreboards_set |= write | read;
         for access in step.writes.iter().filter(|access| access.register.file() == RegFile::Predicate) {
             self.predicate_written[usize::from(access.register.0 % 8)] = self.rank;
@@ -421,7 +430,11 @@ impl<'a> Tracker<'a> {
             self.results_done[usize::from(group)] = self.rank;
             self.reads_done[usize::from(group)] = self.rank;
         }
-        if scoreboard != MATRIX_GROUPS && count > 0 {
+        if scoreboard == MATRIX_GROUPS && count > 0 {
+            self.wait_for_groups(steps, count);
+            return;
+        }
+        if count > 0 {
             self.count_in_order(steps, number, scoreboard, report);
         }
         let completed = self.setters[scoreboard].len().saturating_sub(count);
@@ -458,6 +471,18 @@ impl<'a> Tracker<'a> {
                 *pending = pending.after_wait(scoreboard);
             }
         }
+    }
+
+    /// Records that the path waits until at most `count` groups of matrix products are pending. On different paths different groups may be
+    /// pending, so a product is complete only if at least `count` groups after its own were committed on all paths.
+    fn wait_for_groups(&mut self, steps: &[Step], count: usize) {
+        for flight in self.in_flight.iter_mut().filter(|flight| usize::from(flight.commits) > count) {
+            if steps[flight.step as usize].warpgroup == Some(WarpgroupRole::Product) {
+                (flight.results, flight.reads) = (Pending::Done, Pending::Done);
+            }
+        }
+        let in_flight = &self.in_flight;
+        self.setters[MATRIX_GROUPS].retain(|&setter| in_flight[setter as usize].results != Pending::Done);
     }
 
     /// Reports setters of a scoreboard that do not complete in issue order: a count of pending setters then does not tell which are

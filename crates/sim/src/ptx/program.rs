@@ -521,6 +521,8 @@ pub(crate) struct Together {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TogetherKind {
     Barrier,
+    /// Waits for all threads, as an instruction with `.sync.aligned` does, without ordering memory.
+    Converge,
     Shuffle(oriole_sem::warp::Shuffle),
     VoteAll,
     VoteAny,

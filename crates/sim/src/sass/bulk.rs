@@ -2,7 +2,8 @@
 //!
 //! A copy is performed as late as the program allows, so that code that does not wait for it reads the old contents. A copy that signals a
 //! barrier is performed when a thread tests the barrier; a copy in a group when its warp waits for the group (`DEPBAR`), or when the block
-//! ends.
+//! ends. In a random order of threads every copy is performed at once, so that code that writes the source after the copy, or reads the
+//! destination before it, is noticed as well.
 
 use std::sync::Arc;
 
@@ -58,6 +59,15 @@ pub struct Copies {
     pending: Vec<Copy>,
     /// Number of groups that have been completed so far.
     groups: u64,
+    /// Whether copies are performed when they are issued.
+    eager: bool,
+}
+
+impl Copies {
+    /// Makes a list without copies; with `eager`, copies are performed when they are issued.
+    pub fn new(eager: bool) -> Copies {
+        Copies { eager, ..Copies::default() }
+    }
 }
 
 /// Builds the action of an instruction of this family; `None` for other opcodes.
@@ -123,7 +133,11 @@ fn copy(site: &Site<'_>) -> Built {
             false => Signal::Group { slot, warp: warp.identity.warp, group: None },
         };
         // The instruction executes once, whatever the number of active threads.
-        world.copies.pending.push(Copy { from: source, to: target, bytes, signal, reduction: reduction.clone() });
+        let copy = Copy { from: source, to: target, bytes, signal, reduction: reduction.clone() };
+        if world.copies.eager {
+            return perform(world, &copy).map_err(Fault::of_warp);
+        }
+        world.copies.pending.push(copy);
         Ok(())
     }))
 }

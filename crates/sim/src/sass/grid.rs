@@ -80,7 +80,7 @@ impl Code {
         let mut shared: Vec<Vec<u8>> = Vec::new();
         let mut resident: VecDeque<Block> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
-        let mut copies = Copies::default();
+        let mut copies = Copies::new(options.order != 0);
         let mut clock = 0;
         let mut order = Order::new(options.order);
         let mut printed = String::new();

@@ -15,7 +15,15 @@ impl Generator {
         while left > 0 {
             let before = self.ids;
             let room = left as usize;
-            let statement = if room >= 6 && cx.depth < DEEPEST && self.rng.chance(9) {
+            let tensor = if self.allows_tensor(cx) && cx.depth < DEEPEST && self.rng.chance(if cx.depth == 0 { 12 } else { 5 }) {
+                self.tensor(cx)
+            } else {
+                None
+            };
+            let statement = if let Some(statement) = tensor {
+                left -= 4;
+                statement
+            } else if room >= 6 && cx.depth < DEEPEST && self.rng.chance(9) {
                 let share = (room / 2).clamp(4, 60);
                 left -= share as i64;
                 self.construct(cx, share)

@@ -35,6 +35,13 @@ impl Generator {
         let cx = Context { level: Level::Block, weight: 1, executions: 1, depth: 0, exits: false };
         let mut body = self.statements(&cx, size - tail);
         self.call_collective(&cx, &mut body);
+        if self.allows_tensor(&cx) {
+            for _ in 0..2 {
+                let at = self.rng.below(body.len() + 1);
+                let statement = self.tensor(&cx);
+                body.splice(at..at, statement);
+            }
+        }
         if with_exits {
             let cx = Context { level: Level::Thread, weight: 1, executions: 1, depth: 0, exits: true };
             body.extend(self.statements(&cx, tail));

@@ -9,9 +9,14 @@ mod calls;
 mod convert;
 mod float_atomics;
 mod inits;
+mod matrices;
 mod memory;
+mod pipelines;
+mod tensor;
+mod warpgroups;
 
 use oriole_kernel_test::Source;
+pub use tensor::{AREA_BYTES, GATES};
 
 use crate::features::{Feature, Features};
 use crate::program::{CONSTANT_WORDS, Class, Frame, Function, GLOBAL_POINTERS, Global, Op, Program, Together};
@@ -63,6 +68,16 @@ struct Generator {
     full_warps: bool,
     /// Number of threads of the launch.
     threads: usize,
+    /// Number of threads of a block.
+    threads_per_block: usize,
+    /// Whether sums of floats must be exact, because the target may sum in another way than the interpreter.
+    exact: bool,
+    /// Bytes in use of the array in shared memory for matrices and copies.
+    area_used: usize,
+    /// Barriers in use in shared memory.
+    gates_used: usize,
+    /// Chunks of 16 bytes in use of the memory that bulk copies write.
+    chunks_used: usize,
     /// Size in bytes of the kernel parameter that is passed by value.
     structure_bytes: usize,
     /// Size in bytes of the large constant array; 0 if the program has none.
@@ -99,6 +114,11 @@ const SECTIONS: [&str; 12] =
 const TARGETS: [(&str, u32); 7] = [("sm_75", 75), ("sm_75", 75), ("sm_80", 80), ("sm_80", 80), ("sm_86", 86), ("sm_90", 90), ("sm_90", 90)];
 const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 
+/// Percentage of programs with tensor features.
+const TENSOR_PERCENT: usize = 10;
+/// Changes the seed for the choice of tensor features.
+const TENSOR_STREAM: u64 = 0x7465_6e73_6f72;
+
 /// Options of the generator besides the seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -106,6 +126,8 @@ pub struct Options {
     pub size: Option<usize>,
     /// Features that no program has.
     pub without: Features,
+    /// Whether every program has a feature of [`Feature::TENSOR`].
+    pub tensor: bool,
 }
 
 /// Generates a program; `size` is the approximate number of instructions, random if `None`.
@@ -121,10 +143,20 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         4..=7 => rng.range(40, 120) as usize,
         _ => rng.range(120, 400) as usize,
     });
-    let (target, sm) = *rng.pick(&TARGETS);
-    let version = *rng.pick(&VERSIONS);
-    let (grid, block) = shape(&mut rng);
-    let features = Features::draw(&mut rng, options.without);
+    let (mut target, mut sm) = *rng.pick(&TARGETS);
+    let mut version = *rng.pick(&VERSIONS);
+    let (grid, mut block) = shape(&mut rng);
+    let mut features = Features::draw(&mut rng, options.without);
+    // A stream of its own: programs without tensor features are as they would be without this feature group.
+    let mut own = Rng::new(seed ^ TENSOR_STREAM);
+    if options.tensor || own.chance(TENSOR_PERCENT) {
+        features = features.draw_tensor(&mut own, options.without);
+    }
+    if features.has_tensor() {
+        (target, sm) = tensor_target(&mut own, features);
+        block = tensor_block(&mut own, features);
+        version = *own.pick(&["8.7", "9.0"]);
+    }
     let mut sections: Vec<(&str, usize)> = SECTIONS.iter().map(|&section| (section, *rng.pick(&[0, 1, 1, 2, 6]))).collect();
     for section in Feature::ALL.into_iter().filter(|feature| features.has(*feature)).filter_map(Feature::section) {
         sections.push((section, *rng.pick(&[1, 2, 6])));
@@ -137,6 +169,11 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         features,
         full_warps: block.iter().product::<u32>() % 32 == 0,
         threads: (block.iter().product::<u32>() * grid.iter().product::<u32>()) as usize,
+        threads_per_block: block.iter().product::<u32>() as usize,
+        exact: target != "sm_90a",
+        area_used: 0,
+        gates_used: 0,
+        chunks_used: 0,
         structure_bytes: structure_bytes(&mut rng, features),
         large_constant_bytes: large_constant.len() * 4,
         globals: globals(&mut rng, features),
@@ -205,7 +242,9 @@ fn structure_bytes(rng: &mut Rng, features: Features) -> usize {
         2 => rng.range(4400, 32_720),
         _ => 32_720,
     };
-    bytes as usize / 16 * 16
+    // The buffer for bulk copies is one more parameter.
+    let most = if features.has(Feature::MemoryBarriers) { 32_704 } else { 32_720 };
+    bytes.min(most) as usize / 16 * 16
 }
 
 fn globals(rng: &mut Rng, features: Features) -> Vec<Global> {
@@ -215,6 +254,29 @@ fn globals(rng: &mut Rng, features: Features) -> Vec<Global> {
     let count = *rng.pick(&[GLOBAL_POINTERS, 100, 300, 700, 2000]);
     let kinds = ["b8", "b16", "b32", "b32", "b64"];
     (0..count).map(|_| Global { kind: rng.pick::<&str>(&kinds), value: rng.below(256) as u32 }).collect()
+}
+
+/// Picks the target of a program with tensor features and its number.
+fn tensor_target(rng: &mut Rng, features: Features) -> (&'static str, u32) {
+    if features.has(Feature::Warpgroups) {
+        return ("sm_90a", 90);
+    }
+    let copies = features.has(Feature::AsyncCopies) || features.has(Feature::MemoryBarriers);
+    *rng.pick(if copies {
+        &[("sm_80", 80), ("sm_90", 90), ("sm_90a", 90), ("sm_90a", 90)]
+    } else {
+        &[("sm_75", 75), ("sm_80", 80), ("sm_89", 89), ("sm_90", 90), ("sm_90a", 90), ("sm_90a", 90)]
+    })
+}
+
+/// Picks the block size of a program with tensor features: a power of two, and whole warpgroups if there are products of them.
+fn tensor_block(rng: &mut Rng, features: Features) -> [u32; 3] {
+    if features.has(Feature::Warpgroups) {
+        // With dynamic shared memory, that of two warpgroups would be too much.
+        let two = !features.has(Feature::DynamicShared) && rng.chance(15);
+        return if two { [256, 1, 1] } else { *rng.pick(&[[128, 1, 1], [128, 1, 1], [32, 4, 1]]) };
+    }
+    *rng.pick(&[[32, 1, 1], [64, 1, 1], [64, 1, 1], [128, 1, 1], [16, 4, 1]])
 }
 
 /// Picks the grid and block sizes.

@@ -12,6 +12,7 @@ fn inner(statement: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
         Stmt::Loop { body, .. } => vec![body],
         Stmt::Irregular { blocks, .. } => blocks.iter_mut().map(|block| &mut block.0).collect(),
+        Stmt::Staged { holes, .. } => holes.iter_mut().collect(),
         _ => Vec::new(),
     }
 }
@@ -23,6 +24,7 @@ fn count_in(list: &[Stmt]) -> usize {
                 Stmt::If { then, otherwise, .. } => count_in(then) + count_in(otherwise),
                 Stmt::Loop { body, .. } => count_in(body),
                 Stmt::Irregular { blocks, .. } => blocks.iter().map(|block| count_in(&block.0)).sum(),
+                Stmt::Staged { holes, .. } => holes.iter().map(|hole| count_in(hole)).sum(),
                 _ => 0,
             }
         })
@@ -140,7 +142,7 @@ fn choices(statement: &Stmt) -> usize {
             if mentions(&text, &format!("%m{id}")) || mentions(&text, &format!("%w{id}")) { 0 } else { 2 }
         }
         Stmt::If { .. } => 2,
-        Stmt::Loop { .. } | Stmt::Irregular { .. } => 1,
+        Stmt::Loop { .. } | Stmt::Irregular { .. } | Stmt::Staged { .. } => 1,
         _ => 0,
     }
 }
@@ -164,6 +166,7 @@ fn unwrapped(statement: Stmt, choice: usize) -> Vec<Stmt> {
             body
         }
         Stmt::Irregular { blocks, .. } => blocks.into_iter().flat_map(|block| block.0).collect(),
+        Stmt::Staged { holes, .. } => holes.concat(),
         other => vec![other],
     }
 }

@@ -496,11 +496,11 @@ impl Decoder<'_> {
             Cvta => self.cvta(ptx),
             Isspacep => self.isspacep(ptx),
             Atom | Red => self.atomic(ptx),
-            Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
+            Ldmatrix | Stmatrix | Movmatrix => { self.converge(); self.matrix(ptx) }
             Tex | Suld | Sust | Txq | Suq => self.texture(ptx),
-            Mma => self.mma(ptx),
-            WmmaMma => self.wmma(ptx),
-            WmmaLoad | WmmaStore => self.move_fragment(ptx),
+            Mma => { self.converge(); self.mma(ptx) }
+            WmmaMma => { self.converge(); self.wmma(ptx) }
+            WmmaLoad | WmmaStore => { self.converge(); self.move_fragment(ptx) }
             WgmmaMmaAsync | WgmmaMmaAsyncSp | WgmmaFence | WgmmaCommitGroup | WgmmaWaitGroup => self.warpgroup(ptx),
             CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
             CpAsyncMbarrierArrive | MbarrierArrive | MbarrierArriveDrop | MbarrierCompleteTx | MbarrierExpectTx | MbarrierInit

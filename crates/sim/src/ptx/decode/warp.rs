@@ -9,6 +9,13 @@ use super::{Decode, Decoder, Ptx};
 use crate::ptx::program::{Action, Reduction, SINK, Source, Together, TogetherKind};
 
 impl Decoder<'_> {
+    /// Appends a wait for all threads of the warp, which a matrix instruction starts with.
+    pub(super) fn converge(&mut self) {
+        let zero = self.zero();
+        let mask = Some(self.constant(u64::from(u32::MAX)));
+        self.push(Action::Together(Box::new(Together { kind: TogetherKind::Converge, mask, sources: [zero; 3], destinations: [SINK; 2] })));
+    }
+
     /// Decodes a warp-synchronous operation.
     pub(crate) fn together(&mut self, ptx: &Ptx<'_>) -> Decode {
         let zero = self.zero();

@@ -38,6 +38,7 @@ fn arithmetic(ptx: &Ptx<'_>, negates: bool) -> Option<Arithmetic> {
 impl Decoder<'_> {
     /// Decodes `wgmma`. The interpreter computes a product at once, so fences, groups and waits do nothing.
     pub(crate) fn warpgroup(&mut self, ptx: &Ptx<'_>) -> Decode {
+        self.converge();
         match ptx.form.opcode {
             Opcode::WgmmaMmaAsync | Opcode::WgmmaMmaAsyncSp => self.group_product(ptx),
             Opcode::WgmmaFence | Opcode::WgmmaCommitGroup | Opcode::WgmmaWaitGroup => {

@@ -96,7 +96,7 @@ impl Warp {
             let equal =
                 |bits: u64| lanes_of(members).filter(|&other| values[other][0] == bits).fold(0_u32, |mask, other| mask | 1 << other);
             let (first, second, taint) = match kind {
-                TogetherKind::Barrier => (0, 0, 0),
+                TogetherKind::Barrier | TogetherKind::Converge => (0, 0, 0),
                 TogetherKind::Shuffle(mode) => {
                     let (source, in_range) = shuffle(mode, lane as u32, values[lane][1] as u32, values[lane][2] as u32);
                     let source = source as usize & 31;
