@@ -21,6 +21,8 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// Maximum number of registers per thread of device functions in a relocatable object; `None` if not given.
     pub max_function_registers: Option<u32>,
+    /// Whether threads wait at every exit until errors of their memory accesses have been reported.
+    pub waits_for_errors_at_exit: bool,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
@@ -52,6 +54,7 @@ impl Options {
             contract: true,
             max_registers: None,
             max_function_registers: None,
+            waits_for_errors_at_exit: false,
             launch: LaunchOptions::default(),
             relocatable: false,
             entries: Vec::new(),

@@ -46,6 +46,7 @@ pub fn generate(
         debug: debug_info(modules, line),
         max_registers: settings.max_registers,
         max_function_registers: settings.max_function_registers,
+        waits_for_errors_at_exit: line.has("make-errors-visible-at-exit"),
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         entries: settings.entries.clone(),

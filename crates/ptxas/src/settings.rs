@@ -136,6 +136,14 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
     if line.has("compile-as-tools-patch") && line.has("compile-only") {
         return Err("Conflicting options '--compile-only' and --compile-as-tools-patch specified".to_owned());
     }
+    for (strong, weak) in [("compile-only", "extensible-whole-program"), ("extensible-whole-program", "position-independent-code")] {
+        if line.has(strong) && line.has(weak) {
+            // ptxas names the option that it ignores last in one message and first in the other.
+            let (first, second) = if strong == "compile-only" { (strong, weak) } else { (weak, strong) };
+            let text = format!("Conflicting options '--{first}' and '--{second}' specified, ignoring '--{weak}' option");
+            messages.warning(None, &text);
+        }
+    }
     let is_true = |option: &str| line.value(option) == Some("true");
     // ptxas ignores these on GPUs without clusters.
     let has_clusters = FileTraits::of(arch.target).is_some_and(|traits| traits.style != LayoutGeneration::Ampere);
@@ -155,8 +163,13 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
     if let Some(option) = options.iter().find(is_set) {
         return Err(format!("Option '--{option}' is not supported by Oriole"));
     }
-    let ignored = ["device-stack-protector", "make-errors-visible-at-exit", "preserve-relocs", "sanitize", "sp-bounds-check"];
-    for option in ignored.into_iter().filter(|option| line.has(option) && line.value(option) != Some("false")) {
+    if line.has("preserve-relocs") && has_clusters {
+        let text = format!("'--preserve-relocs' option is not fully implemented for '{arch}' and may not work as expected");
+        messages.warning(None, &text);
+    }
+    let preserved: &[&str] = if has_clusters { &[] } else { &["preserve-relocs"] };
+    let ignored = ["device-stack-protector", "sanitize", "sp-bounds-check"].iter().chain(preserved).copied();
+    for option in ignored.filter(|option| line.has(option) && line.value(option) != Some("false")) {
         if arch.kind == ArchKind::Real {
             messages.warning(None, &format!("Option '--{option}' is not supported by Oriole, will be ignored"));
         }
