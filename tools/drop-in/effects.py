@@ -4,9 +4,9 @@
     python3 tools/drop-in/effects.py target/release/ptxas $(tools/oracles.sh)/ptxas [-v]
 
 Each combination of options is used with two inputs, for a program and for a relocatable object (-c); those whose effect depends on the generation
-of the GPU on two targets. Compared are the exit status, the messages without numbers that depend on the code, the type of the file, its debug sections, the attributes about launch bounds and exits,
-and the cache operators of global accesses. Registers must stay within the limits of the options. cuobjdump must be beside NVIDIA's ptxas.
-The exit status is 1 if something differs; -v lists every call.
+of the GPU on two targets. Compared are the exit status, the messages without numbers that depend on the code, the type of the file, its debug
+sections, the attributes about launch bounds and exits, and the cache operators of global accesses. Registers must stay within the limits of the
+options. cuobjdump must be beside NVIDIA's ptxas. The exit status is 1 if something differs; -v lists every call.
 """
 
 import argparse
@@ -60,7 +60,7 @@ LIMITS = {
 # The exit of a thread is an attribute with addresses, which differ; these do not.
 ATTRIBUTES = ["MAX_THREADS", "REQNTID", "MAXREG_COUNT", "MIN_CTA", "GEN_ERRBAR_AT_EXIT"]
 # Messages that only one of the programs has. Register counts and sizes depend on the code.
-OWN_MESSAGES = ["has no effect in Oriole", "is not supported by Oriole, will be ignored", "Compile time"]
+OWN_MESSAGES = ["has no effect in Oriole", "is not supported by Oriole, will be ignored", "Compile time", "--gno-tensor-memory-access-check' not supported for"]
 
 
 def attributes(text):
@@ -69,8 +69,9 @@ def attributes(text):
     for line in text.split("\n"):
         if re.match(r"\.nv\.info", line):
             section = line.strip()
-        elif match := re.match(r"\s*Attribute:\s*EIATTR_(\w+)", line):
-            code = match[1] if match[1] in ATTRIBUTES else None
+        elif match := re.match(r"\s*Attribute:\s*(\w+)", line):
+            code = match[1].removeprefix("EIATTR_")
+            code = code if code in ATTRIBUTES else None
             if code:
                 found.append((section, code))
         elif code and (match := re.match(r"\s*Value:\s*(.*)", line)):
@@ -91,7 +92,8 @@ def examine(file, cuobjdump):
             operators[name, ".".join(kinds)] = 1
         operators[name, "ERRBAR"] = int("ERRBAR" in function)
     sections = sorted(set(re.findall(r"\.debug_(?:line|info|abbrev|loc)\b", text)))
-    kind = re.search(r"type=(\w+)", text)
+    # Of -ewp, Oriole makes an ordinary program.
+    kind = re.search(r"type=(\w+)", text.replace("ET_EWP", "ET_EXEC"))
     return {"type": kind and kind[1], "sections": sections, "attributes": attributes(text), "operators": sorted(+operators)}, registers
 
 

@@ -216,6 +216,7 @@ const CALLS: &[&str] = &[
     "-fdevice-time-trace x valid.ptx",
     "-arch=compute_90 -legacy-bar-warp-wide-behavior valid.ptx",
     "-arch=compute_90 -astoolspatch -c valid.ptx",
+    "-arch=compute_90 -c -legacy-bar-warp-wide-behavior valid.ptx",
     "-arch=compute_90 -c -ewp valid.ptx",
     "-arch=compute_90 -ewp -pic=true valid.ptx",
     "-arch=compute_90 -preserve-relocs valid.ptx",
@@ -337,8 +338,30 @@ fn exits_wait_for_errors() {
         let marks = cubin.module_attributes().iter().filter(|attribute| attribute.code == oriole_cubin::info::Code::GEN_ERRBAR_AT_EXIT);
         assert_eq!(marks.count(), 1);
     }
+    // `-g` implies the option, also if its sections are left out.
+    for (options, count) in [("-g", 4), ("-g -suppress-debug-info", 4), ("-lineinfo", 0), ("-O0", 0)] {
+        let arguments: Vec<&str> = ["-arch=sm_90", "-w"].into_iter().chain(options.split(' ')).chain(["k.ptx", "-o", "k.cubin"]).collect();
+        assert_eq!(run(PTXAS, &folder, &arguments, ""), success());
+        let listing = run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout;
+        assert_eq!(listing.matches("ERRBAR").count(), count, "{options}: {listing}");
+    }
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "k.ptx", "-o", "k.cubin"], ""), success());
     assert!(!run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout.contains("ERRBAR"));
+}
+
+/// As in ptxas, a relocatable object has all kernels; the names of `-e` must exist.
+#[test]
+fn relocatable_objects_have_all_kernels() {
+    let folder = folder("entries");
+    let kernels = |options: &[&str]| {
+        let arguments: Vec<&str> = ["-arch=sm_90", "-o", "out.cubin", "valid.ptx", "other.ptx"].iter().chain(options).copied().collect();
+        assert_eq!(run(PTXAS, &folder, &arguments, ""), success());
+        let cubin = oriole_cubin::Cubin::read(&fs::read(folder.join("out.cubin")).unwrap()).unwrap();
+        cubin.kernels().count()
+    };
+    assert_eq!((kernels(&["-e", "k"]), kernels(&["-e", "k", "-c"]), kernels(&[])), (1, 2, 2));
+    let outcome = run(PTXAS, &folder, &["-arch=sm_90", "-c", "-e", "none", "valid.ptx"], "");
+    assert_eq!(outcome, failure("ptxas fatal   : Unknown function none\n"));
 }
 
 /// Checks with NVIDIA's tool that it answers the calls above in the same way.

@@ -39,7 +39,7 @@ pub struct Options {
     pub scheduling: Scheduling,
     /// The statistics and records to collect.
     pub reports: Reports,
-    /// The debug information to write; `None` for none. It does not change the code.
+    /// The debug information to write; `None` for none. Line tables do not change the code.
     pub debug: Option<DebugInfo>,
     /// The callbacks and threads of the compilation. They do not change the result.
     pub hooks: Hooks,
@@ -76,6 +76,11 @@ impl Options {
     /// Returns whether the code is for debuggers: not optimized, an instruction for every assignment and every line.
     pub(crate) fn is_for_debuggers(&self) -> bool {
         self.keeps_variables() && self.level == 0
+    }
+
+    /// Returns whether threads wait at every exit for errors of their memory accesses; code for debuggers always does, as that of ptxas.
+    pub(crate) fn waits_for_errors(&self) -> bool {
+        self.waits_for_errors_at_exit || self.keeps_variables()
     }
 
     /// Returns whether source variables stay in registers in their scopes, for debuggers.

@@ -199,7 +199,7 @@ fn internal(what: impl ToString) -> Vec<Failure> {
 fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
-    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors_at_exit };
+    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors() };
     let Selected {
         function,
         barriers,
