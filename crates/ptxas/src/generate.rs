@@ -89,13 +89,13 @@ pub fn generate(
                 "Registers are spilled to local memory in function '{}', {} bytes spill stores, {} bytes spill loads",
                 function.name, function.spill_store_bytes, function.spill_load_bytes
             );
-            messages.warning(None, &text);
+            messages.usage_warning(&text);
         }
     }
     if line.has("warn-on-local-memory-usage") {
         for function in compiled.functions.iter().rev().filter(|function| function.stack_bytes > 0) {
             let (name, bytes) = (&function.name, function.stack_bytes);
-            messages.warning(None, &format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes"));
+            messages.usage_warning(&format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes"));
         }
     }
     if let Some(trace) = trace {
