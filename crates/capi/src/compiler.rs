@@ -13,6 +13,11 @@ use crate::Status;
 /// Stack size in bytes of the thread that compiles: more than the bounded recursions of the compiler need. Only the used part takes memory.
 const STACK_BYTES: usize = 64 << 20;
 
+/// The start of further lines of a message, in the logs of nvPTXCompiler.
+const CONTINUATION: &str = "\nptxas         . ";
+/// The last line of ptxas after errors in the input.
+const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors\n";
+
 /// Whether the caller cancelled a compilation, and the lock that lets one thread at a time ask.
 #[derive(Default)]
 struct Cancellation {
@@ -68,7 +73,8 @@ impl Compiler {
         let outcome = on_large_stack(|| {
             let mut sink = |message: &Message<'_>| {
                 let log = if matches!(message.kind, MessageKind::Error | MessageKind::Fatal) { &mut errors } else { &mut info };
-                *log += &format!("{message}\n");
+                *log += &message.to_string().replace('\n', CONTINUATION);
+                log.push('\n');
             };
             oriole_ptxas::run_with_hooks(options, vec![Input::Text(ptx)], &mut sink, hooks)
         });
@@ -87,7 +93,12 @@ impl Compiler {
                 Status::CompilationFailure
             }
             Ok(CallOutcome::Failed { .. }) if cancellation.is_requested.load(Ordering::Relaxed) => Status::Cancelled,
-            Ok(CallOutcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
+            Ok(CallOutcome::Failed { needs_later_ptx: true }) => {
+                // ptxas prints this line, nvPTXCompiler does not.
+                let end = self.errors.strip_suffix(ABORTED).map_or(self.errors.len(), str::len);
+                self.errors.truncate(end);
+                Status::UnsupportedPtxVersion
+            }
             Ok(CallOutcome::Failed { .. }) => Status::CompilationFailure,
             Err(payload) => {
                 self.errors += &format!("ptxas fatal   : internal error: {}\n", message_of(payload.as_ref()));
@@ -138,6 +149,8 @@ mod tests {
         let (status, mut compiler) = compiled(PROGRAM, &["--gpu-name=sm_90", "-v"]);
         assert_eq!(status, Status::Success);
         assert!(compiler.info.contains("Compiling entry function 'k' for 'sm_90'"), "{}", compiler.info);
+        let frame = "Function properties for k\nptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n";
+        assert!(compiler.info.contains(frame), "{}", compiler.info);
         assert_eq!(compiler.compile(vec!["--gpu-name=sm_1".into()], None), Status::CompilationFailure);
         assert_eq!((compiler.cubin, compiler.info.as_str()), (None, ""));
         assert_eq!(compiler.errors, "ptxas fatal   : Value 'sm_1' is not defined for option 'gpu-name'\n");
@@ -150,7 +163,8 @@ mod tests {
         assert!(compiler.errors.starts_with("ptxas application ptx input, line 4; error   : "), "{}", compiler.errors);
         let (status, compiler) = compiled(&PROGRAM.replace("8.0", "9.9"), &["-arch=sm_90"]);
         assert_eq!(status, Status::UnsupportedPtxVersion);
-        assert!(compiler.errors.contains("Unsupported .version 9.9; current version is '9.0'"), "{}", compiler.errors);
+        let log = "ptxas application ptx input, line 1; fatal   : Unsupported .version 9.9; current version is '9.0'\n";
+        assert_eq!(compiler.errors, log);
     }
 
     #[test]

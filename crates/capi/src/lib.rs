@@ -123,7 +123,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetVersion(major: *mut c_uint, minor: *mut
 /// `handle` is null, or valid for writing; `ptx` is null, or valid for reading `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerCreate(handle: *mut *mut Handle, bytes: usize, ptx: *const c_char) -> Status {
-    if handle.is_null() || ptx.is_null() {
+    if handle.is_null() || ptx.is_null() || bytes == 0 {
         return Status::InvalidInput;
     }
     // SAFETY: the pointer is valid for reading as many bytes, by this function's contract.

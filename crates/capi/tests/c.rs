@@ -53,7 +53,8 @@ fn flow(name: &str, link: &[&str]) -> Vec<u8> {
     let include = format!("-I{}", sources.join("include").display());
     let arguments: Vec<String> = [include.as_str()].iter().chain(link).map(ToString::to_string).collect();
     build(&sources.join("tests/flow.c"), &program, &arguments);
-    let log = run(Command::new(&program).arg(&cubin));
+    // Cargo's own search path has a folder where an older build may have left the library.
+    let log = run(Command::new(&program).arg(&cubin).env("LD_LIBRARY_PATH", library_folder()));
     assert!(log.contains("ptxas info    : Compiling entry function 'simpleVectorAdd' for 'sm_90'\n"), "{log}");
     assert!(log.contains("ptxas info    : Used "), "{log}");
     fs::read(cubin).unwrap()

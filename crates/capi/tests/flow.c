@@ -45,6 +45,7 @@ int main(int count, char **arguments)
     }
     EXPECT(nvPTXCompilerGetCompiledProgramSize(NULL, &size), NVPTXCOMPILE_ERROR_INVALID_COMPILER_HANDLE);
     EXPECT(nvPTXCompilerCreate(NULL, strlen(PROGRAM), PROGRAM), NVPTXCOMPILE_ERROR_INVALID_INPUT);
+    EXPECT(nvPTXCompilerCreate(&compiler, 0, PROGRAM), NVPTXCOMPILE_ERROR_INVALID_INPUT);
     EXPECT(nvPTXCompilerCreate(&compiler, strlen(PROGRAM), PROGRAM), NVPTXCOMPILE_SUCCESS);
     EXPECT(nvPTXCompilerGetCompiledProgramSize(compiler, &size), NVPTXCOMPILE_ERROR_COMPILER_INVOCATION_INCOMPLETE);
     EXPECT(nvPTXCompilerCompile(compiler, 2, NULL), NVPTXCOMPILE_ERROR_INVALID_INPUT);

@@ -8,6 +8,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -137,24 +138,33 @@ mod platform {
 
 use platform::can_stand_in;
 
-/// Removes temporary files when a signal terminates the program.
+/// Whether the terminal shows a line about progress.
+pub static HAS_LINE: AtomicBool = AtomicBool::new(false);
+/// Returns to the start of the line on the terminal and clears it.
+pub const CLEAR_LINE: &str = "\r\x1b[K";
+
+/// Removes temporary files and the line about progress when a signal terminates the program.
 #[cfg(unix)]
-mod signals {
+pub mod signals {
+    use std::io::{self, Write};
     use std::path::PathBuf;
+    use std::sync::atomic::Ordering;
     use std::sync::{Mutex, Once, PoisonError};
-    use std::{fs, io, thread};
+    use std::{fs, thread};
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
     use tempfile::NamedTempFile;
 
+    use super::{CLEAR_LINE, HAS_LINE};
+
     static WATCHING: Once = Once::new();
     /// Temporary files that may exist.
     static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-    /// Installs handlers that remove temporary files before a signal terminates the program. Ignored signals (as with `nohup`) stay
-    /// ignored.
+    /// Installs handlers that remove temporary files and the line about progress before a signal terminates the program. Ignored signals
+    /// (as with `nohup`) stay ignored.
     pub fn watch() {
         WATCHING.call_once(|| {
             let ignored = ignored();
@@ -166,6 +176,9 @@ mod signals {
                 for signal in signals.forever() {
                     let files = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
                     files.iter().for_each(|file| drop(fs::remove_file(file)));
+                    if HAS_LINE.load(Ordering::Relaxed) {
+                        let _ = io::stderr().lock().write_all(CLEAR_LINE.as_bytes());
+                    }
                     let _ = emulate_default_handler(signal);
                 }
             });
@@ -192,7 +205,7 @@ mod signals {
 }
 
 #[cfg(not(unix))]
-mod signals {
+pub mod signals {
     use std::io;
 
     use tempfile::NamedTempFile;

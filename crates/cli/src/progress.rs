@@ -2,9 +2,10 @@
 //! input files, files done and the time left.
 //!
 //! The line is written on standard error if that is a terminal, over itself, and removed at the end, so that messages and pipes never
-//! contain it. A thread writes it, because one function can take long.
+//! contain it. A thread writes it, because one function can take long. It is also removed when a signal ends the program.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use oriole_driver::{Hooks, Progress};
 
+use crate::output::{CLEAR_LINE as CLEAR, HAS_LINE, signals};
+
 /// Time before the line appears.
 const QUIET: Duration = Duration::from_secs(2);
 /// Time between two lines.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Returns to the start of the line and clears it.
-const CLEAR: &str = "\r\x1b[K";
 /// Longest function name in the line, in characters.
 const LONGEST_NAME: usize = 30;
 
@@ -91,7 +92,15 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl ProgressLine {
     /// Starts to watch a compilation, if standard error is a terminal.
     pub fn start() -> Option<ProgressLine> {
-        io::stderr().is_terminal().then(|| ProgressLine::with(QUIET, |text| drop(io::stderr().lock().write_all(text.as_bytes()))))
+        if !io::stderr().is_terminal() {
+            return None;
+        }
+        signals::watch();
+        Some(ProgressLine::with(QUIET, |text| {
+            HAS_LINE.store(text != CLEAR, Ordering::Relaxed);
+            // Work does not fail because its progress cannot be shown.
+            let _ = io::stderr().lock().write_all(text.as_bytes());
+        }))
     }
 
     /// Starts to watch the compilation of several files of these sizes, if standard error is a terminal.

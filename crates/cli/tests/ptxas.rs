@@ -216,6 +216,12 @@ const CALLS: &[&str] = &[
     "-fdevice-time-trace x valid.ptx",
     "-arch=compute_90 -legacy-bar-warp-wide-behavior valid.ptx",
     "-arch=compute_90 -astoolspatch -c valid.ptx",
+    "-arch=compute_90 -c -legacy-bar-warp-wide-behavior valid.ptx",
+    "-arch=compute_90 -c -ewp valid.ptx",
+    "-arch=compute_90 -ewp -pic=true valid.ptx",
+    "-arch=compute_90 -preserve-relocs valid.ptx",
+    "-arch=sm_90 -preserve-relocs valid.ptx",
+    "-arch=sm_80 -make-errors-visible-at-exit valid.ptx",
     "-arch=compute_90 -warn-double-usage valid.ptx",
     "-arch=compute_90 -split-compile=2 valid.ptx",
     "-arch=sm_80 --disable-smem-reservation=false valid.ptx",
@@ -302,6 +308,60 @@ fn cache_options_change_accesses_of_global_memory() {
         let listing = run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout;
         assert!(listing.contains(load) && listing.contains(store), "{option}: {listing}");
     }
+}
+
+/// As in ptxas' code, `ERRBAR` comes before each exit, and on targets with clusters `CGAERRBAR`; each function has an attribute for it.
+#[test]
+fn exits_wait_for_errors() {
+    let folder = folder("errors-at-exit");
+    let text = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p) {\n\
+        .reg .b64 %rd; .reg .b32 %r; .reg .pred %p;\nld.param.u64 %rd, [p];\ncvta.to.global.u64 %rd, %rd;\n\
+        ld.global.u32 %r, [%rd];\nsetp.eq.u32 %p, %r, 0;\n@%p ret;\nst.global.u32 [%rd+4], %r;\nexit; }\n";
+    fs::write(folder.join("k.ptx"), text).unwrap();
+    let option = "-make-errors-visible-at-exit";
+    for (target, level, last) in
+        [("sm_80", "-O0", "ERRBAR"), ("sm_80", "-O3", "ERRBAR"), ("sm_90", "-O0", "CGAERRBAR"), ("sm_90", "-O3", "CGAERRBAR")]
+    {
+        assert_eq!(run(PTXAS, &folder, &[&format!("-arch={target}"), level, option, "k.ptx", "-o", "k.cubin"], ""), success());
+        let listing = run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout;
+        // Opcodes of memory accesses, waits for errors, and exits, in the order of addresses.
+        let opcodes = listing.split(|c: char| c.is_whitespace() || c == ';');
+        let opcodes: Vec<&str> = opcodes
+            .map(|word| word.split('.').next().unwrap_or_default())
+            .filter(|word| matches!(*word, "LDG" | "STG" | "ERRBAR" | "CGAERRBAR" | "EXIT"))
+            .collect();
+        let exits = opcodes.iter().filter(|word| **word == "EXIT").count();
+        assert_eq!(exits, 2, "{listing}");
+        assert_eq!(opcodes.iter().filter(|word| **word == "ERRBAR").count(), exits, "{listing}");
+        assert!(opcodes.windows(2).all(|pair| pair[1] != "EXIT" || pair[0] == last), "{listing}");
+        let cubin = oriole_cubin::Cubin::read(&fs::read(folder.join("k.cubin")).unwrap()).unwrap();
+        let marks = cubin.module_attributes().iter().filter(|attribute| attribute.code == oriole_cubin::info::Code::GEN_ERRBAR_AT_EXIT);
+        assert_eq!(marks.count(), 1);
+    }
+    // `-g` implies the option, also if its sections are left out.
+    for (options, count) in [("-g", 4), ("-g -suppress-debug-info", 4), ("-lineinfo", 0), ("-O0", 0)] {
+        let arguments: Vec<&str> = ["-arch=sm_90", "-w"].into_iter().chain(options.split(' ')).chain(["k.ptx", "-o", "k.cubin"]).collect();
+        assert_eq!(run(PTXAS, &folder, &arguments, ""), success());
+        let listing = run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout;
+        assert_eq!(listing.matches("ERRBAR").count(), count, "{options}: {listing}");
+    }
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "k.ptx", "-o", "k.cubin"], ""), success());
+    assert!(!run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout.contains("ERRBAR"));
+}
+
+/// As in ptxas, a relocatable object has all kernels; the names of `-e` must exist.
+#[test]
+fn relocatable_objects_have_all_kernels() {
+    let folder = folder("entries");
+    let kernels = |options: &[&str]| {
+        let arguments: Vec<&str> = ["-arch=sm_90", "-o", "out.cubin", "valid.ptx", "other.ptx"].iter().chain(options).copied().collect();
+        assert_eq!(run(PTXAS, &folder, &arguments, ""), success());
+        let cubin = oriole_cubin::Cubin::read(&fs::read(folder.join("out.cubin")).unwrap()).unwrap();
+        cubin.kernels().count()
+    };
+    assert_eq!((kernels(&["-e", "k"]), kernels(&["-e", "k", "-c"]), kernels(&[])), (1, 2, 2));
+    let outcome = run(PTXAS, &folder, &["-arch=sm_90", "-c", "-e", "none", "valid.ptx"], "");
+    assert_eq!(outcome, failure("ptxas fatal   : Unknown function none\n"));
 }
 
 /// Checks with NVIDIA's tool that it answers the calls above in the same way.

@@ -120,6 +120,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         functions.push(built);
     }
     let mut module = build::Module::new(traits, functions);
+    module.waits_for_errors_at_exit = options.waits_for_errors();
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number());
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;

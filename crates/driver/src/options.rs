@@ -21,6 +21,8 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// Maximum number of registers per thread of device functions in a relocatable object; `None` if not given.
     pub max_function_registers: Option<u32>,
+    /// Whether threads wait at every exit until errors of their memory accesses have been reported.
+    pub waits_for_errors_at_exit: bool,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
@@ -37,7 +39,7 @@ pub struct Options {
     pub scheduling: Scheduling,
     /// The statistics and records to collect.
     pub reports: Reports,
-    /// The debug information to write; `None` for none. It does not change the code.
+    /// The debug information to write; `None` for none. Line tables do not change the code.
     pub debug: Option<DebugInfo>,
     /// The callbacks and threads of the compilation. They do not change the result.
     pub hooks: Hooks,
@@ -52,6 +54,7 @@ impl Options {
             contract: true,
             max_registers: None,
             max_function_registers: None,
+            waits_for_errors_at_exit: false,
             launch: LaunchOptions::default(),
             relocatable: false,
             entries: Vec::new(),
@@ -74,6 +77,11 @@ impl Options {
     /// line.
     pub(crate) fn is_for_debuggers(&self) -> bool {
         self.keeps_variables() && self.level == 0
+    }
+
+    /// Returns whether threads wait at every exit for errors of their memory accesses; code for debuggers always does, as that of ptxas.
+    pub(crate) fn waits_for_errors(&self) -> bool {
+        self.waits_for_errors_at_exit || self.keeps_variables()
     }
 
     /// Returns whether to keep source variables in registers until the end of their scopes, for debuggers.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial, tune_yields};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
-use oriole_isel::{Selected, select_function_with};
+use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
@@ -200,6 +200,7 @@ fn internal_error(message: impl ToString) -> Vec<Failure> {
 fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
+    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors() };
     let Selected {
         function,
         barriers,
@@ -211,7 +212,7 @@ fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         ignored_register_counts,
         locals_start,
         registers,
-    } = select_function_with(&mut input.caches.select.borrow_mut(), input.module, input.id, input.variables)
+    } = select_function_with(&mut input.caches.select.borrow_mut(), input.module, input.id, input.variables, options)
         .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;

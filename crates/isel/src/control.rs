@@ -1,6 +1,6 @@
 //! Branches, function exits, and instructions that stop or delay a thread.
 
-use oriole_ir::{Block, Class, Guard, Operand};
+use oriole_ir::{Block, Class, Guard, Operand, Order, Scope};
 use oriole_isa::Opcode;
 use oriole_ptx::ast::{self, LabelId, Statement};
 use oriole_ptx::table::Modifier;
@@ -69,10 +69,18 @@ impl Select<'_> {
                 self.jump(end);
             }
             None => {
-                self.b.emit("EXIT", &[]);
+                self.exit();
                 self.end_block();
             }
         }
+    }
+
+    /// Emits the end of the thread, under the current guard.
+    fn exit(&mut self) {
+        if self.options.waits_for_errors {
+            self.wait_for_errors(Order::Release, Scope::System);
+        }
+        self.b.emit("EXIT", &[]);
     }
 }
 
@@ -92,7 +100,7 @@ pub(crate) fn ret(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
 
 /// Selects `exit`.
 pub(crate) fn exit(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupported> {
-    select.b.emit("EXIT", &[]);
+    select.exit();
     if select.b.guard.is_none() {
         select.end_block();
     }

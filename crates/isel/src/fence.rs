@@ -111,14 +111,19 @@ impl Select<'_> {
             };
             self.write_fence(&format!("MEMBAR.{kind}.{reach}"), order, scope);
             if is_far {
-                self.write_fence("ERRBAR", order, scope);
-                if has_clusters(self.target) {
-                    self.write_fence("CGAERRBAR", order, scope);
-                }
+                self.wait_for_errors(order, scope);
             }
         }
         if order != Order::Release && is_far {
             self.write_fence("CCTL.IVALL", order, scope);
+        }
+    }
+
+    /// Emits the instructions that wait until errors of earlier memory accesses have been reported.
+    pub(crate) fn wait_for_errors(&mut self, order: Order, scope: Scope) {
+        self.write_fence("ERRBAR", order, scope);
+        if has_clusters(self.target) {
+            self.write_fence("CGAERRBAR", order, scope);
         }
     }
 

@@ -85,7 +85,7 @@ pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};
 pub use layout::{Layout, Linking, Static, referenced_variables};
 pub use runtime::{CLOBBERED_COUNT, CLOBBERED_PREDICATES, FIRST_CLOBBERED, is_runtime, runtime, runtime_function, runtime_names};
-pub use select::{Selected, select_function, select_function_with};
+pub use select::{SelectOptions, Selected, select_function, select_function_with};
 pub use tensor::{TENSOR_MEMORY_RECORD, TensorMemoryUse};
 pub use texture::{GradientHelp, ImageWord, ImageWords, QuadFetch, gradient_help, is_driver_gradient};
 pub use variables::{ADDRESS_BANK, CONSTANT_BANK, SymbolSpace, VariableLayout, VariableLocation};

@@ -175,7 +175,7 @@ mod tests {
 
     use super::{LIBRARY, Routine, find};
     use crate::recording::RecordingState;
-    use crate::{Layout, Linking, SelectCaches, select_function_with};
+    use crate::{Layout, Linking, SelectCaches, SelectOptions, select_function_with};
 
     #[test]
     fn every_function_is_valid_and_found_by_its_name() {
@@ -199,7 +199,8 @@ mod tests {
         let (id, target) = (FunctionId::new(0), Target::parse("sm_75").expect("a target"));
         let layout = Layout::new(&module, Linking::Whole).expect("a layout");
         let mut caches = SelectCaches::new(target);
-        select_function_with(&mut caches, &module, id, &layout.variables_of(&module, id, target)).expect("it can be selected");
+        select_function_with(&mut caches, &module, id, &layout.variables_of(&module, id, target), SelectOptions::default())
+            .expect("it can be selected");
         caches.recording(find("__oriole_div_full_f32").expect("the function").number)
     }
 

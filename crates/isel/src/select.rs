@@ -100,6 +100,8 @@ pub struct Select<'m> {
     pub(crate) caches: RefCell<&'m mut SelectCaches>,
     /// Locations of the variables.
     pub variables: &'m VariableLayout,
+    /// The settings of the caller.
+    pub(crate) options: SelectOptions,
     /// The body being traversed.
     pub(crate) frame: Frame<'m>,
     /// Whether the function is a kernel (`.entry`).
@@ -154,7 +156,14 @@ pub struct Select<'m> {
 
 /// Selects the function `id`, which must have a body. Returns every unsupported construct found, not only the first.
 pub fn select_function(module: &Module, id: FunctionId, target: Target, variables: &VariableLayout) -> Result<Selected, Vec<Unsupported>> {
-    select_function_with(&mut SelectCaches::new(target), module, id, variables)
+    select_function_with(&mut SelectCaches::new(target), module, id, variables, SelectOptions::default())
+}
+
+/// Settings of the caller that change the selected code.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SelectOptions {
+    /// Whether every exit waits until errors of earlier memory accesses have been reported.
+    pub waits_for_errors: bool,
 }
 
 /// As [`select_function`], for the target of `caches`, and reuses the results that earlier functions left there.
@@ -163,6 +172,7 @@ pub fn select_function_with(
     module: &Module,
     id: FunctionId,
     variables: &VariableLayout,
+    options: SelectOptions,
 ) -> Result<Selected, Vec<Unsupported>> {
     let function = &module.functions[id];
     let Some(body) = function.body.as_deref() else { return Err(vec![Unsupported::new("a function without body")]) };
@@ -175,6 +185,7 @@ pub fn select_function_with(
         target: caches.target,
         caches: RefCell::new(caches),
         variables,
+        options,
         frame: Frame::new(module, body, None),
         is_kernel,
         barriers: 0,

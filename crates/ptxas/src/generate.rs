@@ -46,9 +46,11 @@ pub fn generate(
         debug: debug_info(modules, line),
         max_registers: settings.max_registers,
         max_function_registers: settings.max_function_registers,
+        // Also if the debug information is then left out.
+        waits_for_errors_at_exit: line.has("make-errors-visible-at-exit") || is_debugged(modules, line),
         launch: settings.launch,
         relocatable: line.has("compile-only"),
-        entries: settings.entries.clone(),
+        entries: settings.entries_to_compile(line).to_vec(),
         hooks: settings.hooks.clone(),
         ..Options::new(target)
     };
@@ -87,13 +89,13 @@ pub fn generate(
                 "Registers are spilled to local memory in function '{}', {} bytes spill stores, {} bytes spill loads",
                 function.name, function.spill_store_bytes, function.spill_load_bytes
             );
-            messages.warning(None, &text);
+            messages.usage_warning(&text);
         }
     }
     if line.has("warn-on-local-memory-usage") {
         for function in compiled.functions.iter().rev().filter(|function| function.stack_bytes > 0) {
             let (name, bytes) = (&function.name, function.stack_bytes);
-            messages.warning(None, &format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes"));
+            messages.usage_warning(&format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes"));
         }
     }
     if let Some(trace) = trace {
@@ -199,7 +201,8 @@ fn print_overridden_limits(modules: &[ParsedModule], settings: &Settings, line: 
     let kernels: Vec<_> = kernels.filter(|(_, function)| function.kind == FunctionKind::Entry && function.body.is_some()).collect();
     for (module, kernel) in kernels.into_iter().rev() {
         let name = module.name(kernel.name);
-        if !settings.entries.is_empty() && !settings.entries.iter().any(|entry| entry == name) {
+        let entries = settings.entries_to_compile(line);
+        if !entries.is_empty() && !entries.iter().any(|entry| entry == name) {
             continue;
         }
         let has_threads = kernel.bounds.max_threads.is_some() || kernel.bounds.required_threads.is_some();

@@ -129,6 +129,14 @@ impl<'a> Messages<'a> {
         }
     }
 
+    /// Prints a warning about the resources of a compiled function. If it is an error, ptxas does not print that it aborted.
+    pub fn usage_warning(&mut self, text: &str) {
+        match self.warnings {
+            Warnings::Errors => self.too_much(text),
+            Warnings::Shown | Warnings::Hidden => self.warning(None, text),
+        }
+    }
+
     /// Prints an error that ends the processing of the command or of a file.
     pub fn fatal(&mut self, text: &str) {
         self.fatal_at(None, text);
@@ -162,6 +170,23 @@ impl<'a> Messages<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With `-Werror -warn-lmem-usage`, ptxas 13.0.88 prints the error alone; after other warnings it prints that it aborted.
+    #[test]
+    fn warnings_become_errors() {
+        let mut lines = Vec::new();
+        let mut sink = |message: &Message<'_>| lines.push(message.to_string());
+        let mut messages = Messages::new(Warnings::Errors, &mut sink);
+        messages.usage_warning("a");
+        assert_eq!((messages.has_errors(), messages.is_aborted()), (true, false));
+        messages.warning(None, "b");
+        assert_eq!((messages.has_errors(), messages.is_aborted()), (true, true));
+        let mut sink = |message: &Message<'_>| lines.push(message.to_string());
+        let mut messages = Messages::new(Warnings::Shown, &mut sink);
+        messages.usage_warning("c");
+        assert!(!messages.has_errors());
+        assert_eq!(lines, ["ptxas error   : a", "ptxas error   : b", "ptxas warning : c"]);
+    }
 
     #[test]
     fn kinds_are_padded() {

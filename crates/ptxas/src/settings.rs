@@ -26,7 +26,7 @@ pub struct Settings {
     pub arch: Arch,
     /// Whether code is generated and written to a file.
     pub wants_code: bool,
-    /// Kernels to compile, which must exist; empty for all.
+    /// Kernels that `-e` names, which must exist.
     pub entries: Vec<String>,
     /// Limit on the registers per thread.
     pub max_registers: Option<u32>,
@@ -75,6 +75,11 @@ impl Settings {
         })
     }
 
+    /// Returns the kernels to compile; empty for all. A relocatable object always has all kernels, as that of ptxas.
+    pub fn entries_to_compile(&self, line: &CommandLine) -> &[String] {
+        if line.has("compile-only") { &[] } else { &self.entries }
+    }
+
     /// Returns the settings with the hooks of the caller. `-split-compile` limits the threads that the compiler starts itself.
     pub fn with_hooks(self, hooks: Hooks) -> Settings {
         let parallelism = match (self.threads, hooks.parallelism) {
@@ -117,6 +122,11 @@ fn check_levels(line: &CommandLine, messages: &mut Messages<'_>) -> Result<(), S
         let deprecated = "is a deprecated option, It will be removed in future release and is not recommended";
         messages.warning(None, &format!("'{option}' {deprecated}"));
         messages.warning(None, &format!("Command line option '{option}' not supported for '.target sm_70', will be ignored"));
+        if line.has("compile-only") {
+            let rest =
+                "may not work as expected in separate compilation unless all modules participating in linking have this option specified.";
+            messages.warning(None, &format!("Option '{option}' {rest}"));
+        }
     }
     if let Some(level) = line.number("register-usage-level").filter(|level| !(0..=10).contains(level)) {
         messages.warning(None, &format!("Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"));
@@ -135,6 +145,14 @@ fn is_release(text: &str) -> bool {
 fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<(), String> {
     if line.has("compile-as-tools-patch") && line.has("compile-only") {
         return Err("Conflicting options '--compile-only' and --compile-as-tools-patch specified".to_owned());
+    }
+    for (strong, weak) in [("compile-only", "extensible-whole-program"), ("extensible-whole-program", "position-independent-code")] {
+        if line.has(strong) && line.has(weak) {
+            // ptxas names the option that it ignores last in one message and first in the other.
+            let (first, second) = if strong == "compile-only" { (strong, weak) } else { (weak, strong) };
+            let text = format!("Conflicting options '--{first}' and '--{second}' specified, ignoring '--{weak}' option");
+            messages.warning(None, &text);
+        }
     }
     let is_true = |option: &str| line.value(option) == Some("true");
     // ptxas ignores these on GPUs without clusters.
@@ -155,8 +173,14 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
     if let Some(option) = options.iter().find(is_set) {
         return Err(format!("Option '--{option}' is not supported by Oriole"));
     }
-    let ignored = ["device-stack-protector", "make-errors-visible-at-exit", "preserve-relocs", "sanitize", "sp-bounds-check"];
-    for option in ignored.into_iter().filter(|option| line.has(option) && line.value(option) != Some("false")) {
+    if line.has("preserve-relocs") && has_clusters {
+        let text = format!("'--preserve-relocs' option is not fully implemented for '{arch}' and may not work as expected");
+        messages.warning(None, &text);
+    }
+    let preserved: &[&str] = if has_clusters { &[] } else { &["preserve-relocs"] };
+    let ignored =
+        ["device-stack-protector", "g-tensor-memory-access-check", "sanitize", "sp-bounds-check"].iter().chain(preserved).copied();
+    for option in ignored.filter(|option| line.has(option) && line.value(option) != Some("false")) {
         if arch.kind == ArchKind::Real {
             messages.warning(None, &format!("Option '--{option}' is not supported by Oriole, will be ignored"));
         }

@@ -330,6 +330,7 @@ impl Maker<'_> {
                 list.extend(subroutine.frame_size.map(|size| Attribute::per_symbol(Code::FRAME_SIZE, symbol, size)));
             }
             list.push(Attribute::per_symbol(Code::FRAME_SIZE, symbol, function.frame_size));
+            list.extend(module.waits_for_errors_at_exit.then(|| Attribute::new(Code::GEN_ERRBAR_AT_EXIT, Value::Flag)));
         }
         if !module.is_relocatable() {
             let stack = |k: usize| Attribute::per_symbol(Code::MIN_STACK_SIZE, self.function(k), module.functions[k].min_stack_size);

@@ -129,6 +129,8 @@ pub struct Module {
     pub images: Vec<Image>,
     /// Whether samplers are separate from textures: `texmode_independent`.
     pub has_independent_samplers: bool,
+    /// Whether exits wait for errors of memory accesses, which each function then has an attribute for.
+    pub waits_for_errors_at_exit: bool,
     /// Debug sections besides `.debug_frame`, in file order.
     pub debug: Vec<DebugSection>,
     /// Variables in reserved shared memory, besides the one that every file of the target has.
@@ -339,6 +341,7 @@ impl Module {
             addresses: Vec::new(),
             images: Vec::new(),
             has_independent_samplers: false,
+            waits_for_errors_at_exit: false,
             debug: Vec::new(),
             reserved_variables: Vec::new(),
         }
