@@ -99,6 +99,8 @@ macro_rules! machine_facts {
             predicates: u32, "Predicates of a thread, without the one that is always true.";
             uniform_predicates: u32, "Uniform predicates of a warp, without the one that is always true.";
             uniform_registers: u32, "Uniform registers of a warp, without the one that is always zero.";
+            shuffle_at_start: u32, "1 if every function starts with a shuffle that no thread executes.";
+            nop_before_barrier: u32, "1 if a NOP precedes every barrier of the block.";
             max_stall: u32, "Most cycles that an instruction's stall count holds.";
             page_variants: List<u32>, "Codes of the variants of this architecture.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
