@@ -222,8 +222,8 @@ fn some_addresses_cannot_be_the_zero_register() {
     for (target, text) in [
         (80, "ATOM.E.AND.STRONG.GPU PT, R0, desc[UR4][#.64], R2"),
         (89, "ATOMG.E.AND.STRONG.GPU PT, R0, desc[UR4][#.64], R2"),
-        (100, "LDG.E.256 R4, R8, desc[UR4][#.64]"),
-        (120, "STG.E.256 desc[UR4][#.64], R4, R8"),
+        (100, "LDG.E.ENL2.256 R4, R8, desc[UR4][#.64]"),
+        (120, "STG.E.ENL2.256 desc[UR4][#.64], R4, R8"),
     ] {
         let is_encodable = |base: &str| encode(&oriole_isa::parse(&text.replace('#', base)).unwrap(), Target::plain(target)).is_ok();
         assert!(is_encodable("R2") && !is_encodable("RZ"), "{text} on sm_{target}");
