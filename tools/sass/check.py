@@ -60,9 +60,10 @@ class Form:
         self.mask, self.value = 0xfff, self.opcode
         self.preset = 0
         self.never = ''
+        self.excluded = None
         mode = None
         for w in words[4:]:
-            if w in ('fix', 'with', 'guard', 'never'):
+            if w in ('fix', 'with', 'not', 'guard', 'never'):
                 mode = w
             elif mode == 'never':
                 self.never = w
@@ -70,6 +71,9 @@ class Form:
                 self.guard = None if w == 'none' else w
             else:
                 bits, v = w.split('=')
+                if mode == 'not':
+                    self.excluded = (parse_bits(bits), int(v))
+                    continue
                 for i, b in enumerate(parse_bits(bits)):
                     if mode == 'fix':
                         self.mask |= 1 << b
@@ -399,7 +403,7 @@ class Table:
                     self.by[f.opcode].append(f)
 
     def match(self, word):
-        return [f for f in self.by.get(word & 0xfff, ()) if word & f.mask == f.value]
+        return [f for f in self.by.get(word & 0xfff, ()) if word & f.mask == f.value and not (f.excluded and get(word, f.excluded[0]) == f.excluded[1])]
 
     def text(self, word):
         """(text or None, number of matching forms)."""

@@ -417,7 +417,7 @@ fn requests_that_cannot_be_met_are_errors() {
     };
     refuse(&["compile", "frame.ptx", "--entry", "other", "-o", "out"], "there is no kernel `other`; the module has k");
     refuse(&["compile", "frame.ptx", "-o", "./frame.ptx"], "the output would overwrite the input");
-    refuse(&["compile", "frame.ptx", "--arch", "sm_91", "-o", "out"], "sm_91 is not a target that Oriole compiles for; there are sm_75");
+    refuse(&["compile", "frame.ptx", "--arch", "sm_91", "-o", "out"], "sm_91 is not a target that Oriole compiles for; there are sm_70");
     // The exit status is the same in all commands: 2 for files that cannot be read, 1 for contents that are wrong.
     for arguments in [&["run", "missing"][..], &["rescore", "missing", "-o", "out"], &["verify", "missing"], &["disasm", "missing"]] {
         refuse(arguments, "");

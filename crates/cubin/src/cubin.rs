@@ -22,6 +22,9 @@ pub const EM_CUDA: u16 = elf::EM_CUDA;
 /// `EI_OSABI` of the files of CUDA 13.
 pub const OS_ABI: u8 = 0x41;
 
+/// `EI_OSABI` of the files of CUDA 12 and before.
+pub const OLD_OS_ABI: u8 = 0x33;
+
 /// The fields of the ELF header, except those that say where other parts of the file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {

@@ -13,7 +13,9 @@
 //! | 23:16 | 0 |
 //! | 31:24 | index of the section `.note.nv.cuinfo` |
 //!
-//! ABI version 7 (toolkits up to 12): bits 7:0 are the SM, bit 11 is the suffix `a`, bits 23:16 the virtual SM.
+//! ABI version 7 (toolkits up to 12, the last ones that know Volta): bits 7:0 are the SM, bits 10 and 8 are set, bit 11 is the suffix
+//! `a`, bits 23:16 the virtual SM. Such a file has no notes; `e_version` is ten times the version of the toolkit, and the flags of a code
+//! section hold the number of named barriers.
 
 use std::fmt;
 
@@ -22,7 +24,7 @@ use oriole_support::{Suffix, Target};
 /// The generation of file layout that ptxas uses for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayoutGeneration {
-    /// Turing to Ada: relocations without addends, constants before code, one loadable segment.
+    /// Volta to Ada: relocations without addends, constants before code, one loadable segment.
     Ampere,
     /// Hopper: relocations with addends, `.nv.compat`, reserved shared memory, constants after code.
     Hopper,
@@ -34,6 +36,8 @@ pub enum LayoutGeneration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileTraits {
     pub target: Target,
+    /// ABI version of the file: [`ABI_VERSION`], or [`OLD_ABI_VERSION`] for targets that CUDA 13 does not know.
+    pub abi_version: u8,
     pub style: LayoutGeneration,
     /// Value of `EIATTR_SW_WAR` of every kernel; `None` if kernels do not have it.
     pub software_workarounds: Option<u32>,
@@ -48,12 +52,17 @@ pub struct FileTraits {
 const fn row(number: u16, style: LayoutGeneration, software_workarounds: Option<u32>) -> FileTraits {
     FileTraits {
         target: Target::plain(number),
+        abi_version: ABI_VERSION,
         style,
         software_workarounds,
         has_workaround_2861232: false,
         fastpath_finalize: 0,
         reserved_variable: None,
     }
+}
+
+const fn volta(number: u16) -> FileTraits {
+    FileTraits { abi_version: OLD_ABI_VERSION, ..row(number, LayoutGeneration::Ampere, Some(1)) }
 }
 
 const fn ampere(number: u16, software_workarounds: Option<u32>) -> FileTraits {
@@ -66,8 +75,10 @@ const fn blackwell(number: u16, fastpath_finalize: u32, software_workarounds: u3
 
 const THOR: FileTraits = FileTraits { reserved_variable: Some(("__nv_reservedSMEM_gb10b_war_var", 0x80)), ..blackwell(110, 0, 8) };
 
-/// The numbers of all targets of ptxas 13.0.88. Targets that differ in the suffix only have the same traits.
-const ROWS: [FileTraits; 12] = [
+/// The numbers of all targets of ptxas 13.0.88, and of Volta as in ptxas 12.8.93. Targets that differ in the suffix only have the same traits.
+const ROWS: [FileTraits; 14] = [
+    volta(70),
+    volta(72),
     row(75, LayoutGeneration::Ampere, Some(1)),
     ampere(80, None),
     ampere(86, None),
@@ -145,6 +156,16 @@ impl FileTraits {
         self.style == LayoutGeneration::Ampere
     }
 
+    /// Returns whether files have the format of CUDA 12: no notes, and the number of barriers in the flags of code sections.
+    pub(crate) fn has_old_format(&self) -> bool {
+        self.abi_version == OLD_ABI_VERSION
+    }
+
+    /// Returns ten times the version of the toolkit whose files these are.
+    pub fn toolkit(&self) -> u32 {
+        if self.has_old_format() { 128 } else { 130 }
+    }
+
     /// Returns whether the target has the suffix `a`.
     pub(crate) fn is_specific(&self) -> bool {
         self.target.suffix() == Suffix::ArchSpecific
@@ -166,6 +187,12 @@ pub struct Flags {
 /// The ABI version of the files of CUDA 13.
 pub const ABI_VERSION: u8 = 8;
 
+/// The ABI version of the files of CUDA 12 and before.
+pub const OLD_ABI_VERSION: u8 = 7;
+
+/// Bits that are set in `e_flags` of every file of ABI version 7.
+const OLD_FLAGS: u32 = 0x500;
+
 /// Values of bits 7:0 of `e_flags` in ABI version 8.
 const SASS_ONLY: u32 = 4;
 const WITH_MERCURY: u32 = 2;
@@ -175,6 +202,12 @@ impl Flags {
     pub fn new(target: Target, has_mercury: bool, cuinfo: u8) -> Flags {
         let class = if has_mercury { WITH_MERCURY } else { SASS_ONLY };
         Flags { bits: class | u32::from(target.number()) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
+    }
+
+    /// Returns the flags of a file of ABI version 7 whose PTX was written for `virtual_sm`.
+    pub(crate) fn old(target: Target, virtual_sm: u16) -> Flags {
+        let bits = u32::from(target.number()) | OLD_FLAGS | u32::from(virtual_sm) << 16;
+        Flags { bits, abi_version: OLD_ABI_VERSION }
     }
 
     /// Returns the number of the SM.
@@ -216,14 +249,15 @@ mod tests {
         assert_eq!((old(0x5a055a).sm(), old(0x5a055a).is_specific()), (90, false));
         assert_eq!((old(0x5a0d5a).sm(), old(0x5a0d5a).is_specific()), (90, true));
         assert_eq!(old(0x500556).sm(), 86);
+        // Written by ptxas 12.8.93 for sm_70.
+        assert_eq!(Flags::old(Target::plain(70), 70), old(0x46_0546));
         let new = Flags { bits: 0x0b00_6402, abi_version: 8 };
         assert_eq!((new.sm(), new.has_mercury(), new.cuinfo_section()), (100, true, Some(11)));
     }
 
     #[test]
-    fn a_file_can_be_written_for_every_target_with_machine_code_but_volta() {
-        let volta = |target: &Target| target.architecture() == oriole_support::Architecture::Volta;
-        let with_code: Vec<Target> = Target::all_with_machine_code().filter(|target| !volta(target)).collect();
+    fn a_file_can_be_written_for_every_target_with_machine_code() {
+        let with_code: Vec<Target> = Target::all_with_machine_code().collect();
         assert_eq!(FileTraits::all().map(|traits| traits.target).collect::<Vec<_>>(), with_code);
         assert!(with_code.iter().all(|target| target.number() <= u16::from(u8::MAX)), "the number has eight bits in the header");
     }

@@ -9,7 +9,6 @@ mod common;
 use std::fs;
 
 use common::{Scratch, compares_everything, compile, data_file, data_folder, oracle, retarget, root, run};
-use oriole_cubin::FileTraits;
 use oriole_cubin::compat::{CompatCode, CompatValue};
 use oriole_cubin::info::{Attribute, Code, SPARSE_MMA, Value};
 use oriole_cubin::section::{Content, SectionType};
@@ -270,7 +269,7 @@ fn every_target_is_named_as_cuobjdump_does() {
     let scratch = Scratch::new("targets");
     let source = fs::read_to_string(root().join("examples/saxpy.ptx")).unwrap();
     let (mut facts, mut failures) = (0, Vec::new());
-    for traits in FileTraits::all() {
+    for traits in common::targets_of_ptxas() {
         let target = traits.target.to_string();
         let ptx = scratch.path("in.ptx");
         fs::write(&ptx, retarget(&source, &target)).unwrap();
@@ -279,7 +278,7 @@ fn every_target_is_named_as_cuobjdump_does() {
         facts += compare(&target, &cubin, &String::from_utf8_lossy(&text), &mut failures);
         assert_eq!(cubin.header.flags, oriole_cubin::target::Flags::new(traits.target, traits.has_mercury(), 6), "{}", target);
     }
-    report(FileTraits::all().count(), facts, &failures);
+    report(common::targets_of_ptxas().count(), facts, &failures);
 }
 
 #[test]

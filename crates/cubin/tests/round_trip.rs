@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 use common::{Scratch, compares_everything, compile, data_files, oracle, root};
 use oriole_cubin::Cubin;
-use oriole_cubin::FileTraits;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::Content;
 use oriole_cubin::segment::Cover;
@@ -68,7 +67,7 @@ fn fresh_files_come_out_unchanged() {
     let everything = compares_everything();
     let scratch = Scratch::new("round-trip");
     let (mut count, mut bytes, mut failures) = (0, 0, Vec::new());
-    let targets: Vec<String> = FileTraits::all().map(|traits| traits.target.to_string()).collect();
+    let targets: Vec<String> = common::targets_of_ptxas().map(|traits| traits.target.to_string()).collect();
     for (number, ptx) in corpus().into_iter().enumerate() {
         // 23 targets and 9 sets of options are coprime, so counting through both in parallel visits every pair.
         let cases = targets.len() * OPTIONS.len();

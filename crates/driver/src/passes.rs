@@ -154,6 +154,7 @@ passes! {
     111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";
     112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
     113 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
+    114 "idle-instructions", All,       required, Emit,     idle_instructions, "inserts instructions without an effect that all code for a machine has";
     116 "serial-control",   Only(0),    required, Emit,     serial_control,   "computes control words that run one instruction after the other";
     120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
@@ -548,6 +549,12 @@ fn post_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `guard-copies`: inserts idle shared loads before asynchronous copies.
 fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::guard_copies::run(&mut state.function);
+    Ok(())
+}
+
+/// Pass `idle-instructions`: inserts instructions without an effect that all code for a machine has.
+fn idle_instructions(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::idle_instructions::run(&mut state.function, state.input.hardware.machine);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Adds the variables of a PTX module to the description of the cubin.
 
+use oriole_cubin::FileType;
 use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, ImageKind, SharedVariable, Variable};
 use oriole_isel::{Data, DataAddress, Layout, Static};
 use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statement, VariableId, VariableType};
@@ -30,6 +31,8 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
     for global in &layout.globals {
         let home = match &global.initial {
             Some(data) if data.bytes.iter().any(|&byte| byte != 0) || !data.addresses.is_empty() => Home::Initialized(data.bytes.clone()),
+            // In an executable file there is no linker that joins the definitions.
+            _ if module.variables[global.id].linkage == Linkage::Common && file.file_type == FileType::Relocatable => Home::Common,
             _ => Home::Zero,
         };
         variables.push(to_build_variable(module, index, global, home));
@@ -114,8 +117,8 @@ fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
 /// Returns the symbol linkage in the cubin for a PTX linkage directive. Kernels are always global.
 pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     match linkage {
-        Linkage::Weak | Linkage::Common => build::Linkage::Weak,
-        Linkage::Visible | Linkage::Extern => build::Linkage::Global,
+        Linkage::Weak => build::Linkage::Weak,
+        Linkage::Visible | Linkage::Extern | Linkage::Common => build::Linkage::Global,
         Linkage::Internal if is_kernel => build::Linkage::Global,
         Linkage::Internal => build::Linkage::Local,
     }

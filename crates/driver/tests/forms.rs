@@ -141,13 +141,26 @@ struct Selection {
     textures_per_row: usize,
     /// Also compiles forms that only earlier versions of PTX have, and lets nvdisasm read the files.
     is_thorough: bool,
+    /// The opcodes whose forms to compile; all if there are none.
+    opcodes: Vec<String>,
+    threads: usize,
+}
+
+/// Returns the number of processors.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Selection {
     /// A sample for each set of encodings.
     fn sample(guard: &'static str, forms_per_row: usize) -> Selection {
         let targets = TARGETS.iter().map(|name| Target::parse(name).unwrap()).collect();
-        Selection { targets, guard, forms_per_row, textures_per_row: forms_per_row.min(TEXTURES_PER_ROW), is_thorough: false }
+        let textures_per_row = forms_per_row.min(TEXTURES_PER_ROW);
+        Selection { targets, guard, forms_per_row, textures_per_row, is_thorough: false, opcodes: Vec::new(), threads: processors() }
+    }
+
+    fn has_opcode(&self, opcode: &str) -> bool {
+        self.opcodes.is_empty() || self.opcodes.iter().any(|wanted| wanted == opcode)
     }
 
     /// Returns the forms of a row for a target, in groups of one version of PTX each.
@@ -277,18 +290,27 @@ fn compile_rows(selection: &Selection, target: Target, nvdisasm: Option<&Path>) 
                 return;
             }
             let mut result = RowResult::default();
-            for cases in selection.groups(row, target) {
-                result.add(&cases, target, nvdisasm);
+            if selection.has_opcode(ROWS[row].opcode.spelling()) {
+                for cases in selection.groups(row, target) {
+                    result.add(&cases, target, nvdisasm);
+                }
             }
             results.lock().unwrap().insert(row, result);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..selection.threads {
             scope.spawn(work);
         }
     });
     results.into_inner().unwrap().into_values().collect()
+}
+
+/// Returns the nvdisasm that reads the files of a target. That of CUDA 13 does not read those of Volta; `ORIOLE_NVDISASM_12` names one of CUDA
+/// 12.
+fn disassembler(target: Target) -> Option<std::path::PathBuf> {
+    let is_new = oriole_cubin::FileTraits::of(target).is_some_and(|traits| traits.abi_version == oriole_cubin::target::ABI_VERSION);
+    if is_new { oriole_oracles::tool("nvdisasm") } else { std::env::var_os("ORIOLE_NVDISASM_12").map(Into::into) }
 }
 
 /// Compiles forms, and panics with a list of those that fail. Returns what a baseline records.
@@ -296,9 +318,9 @@ fn check_forms(selection: &Selection) -> BTreeMap<&'static str, Recorded> {
     let mut failures: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compiled = 0;
     let mut recorded: BTreeMap<&str, Recorded> = BTreeMap::new();
-    let nvdisasm = if selection.is_thorough { oriole_oracles::tool("nvdisasm") } else { None };
     for &target in &selection.targets {
         let start = Instant::now();
+        let nvdisasm = if selection.is_thorough { disassembler(target) } else { None };
         let results = compile_rows(selection, target, nvdisasm.as_deref());
         let of_target: usize = results.iter().map(|result| result.compiled).sum();
         let failed: usize = results.iter().map(|result| result.failures.len()).sum();
@@ -344,7 +366,20 @@ fn every_form_compiles_under_a_guard() {
     check_forms(&Selection::sample("@!%pred_299 ", GUARDED_FORMS_PER_ROW));
 }
 
-/// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1.
+/// Volta has encodings of its own. Its only refused instructions are those on matrix fragments of a warp (`wmma`).
+#[test]
+fn every_form_compiles_for_volta() {
+    let opcodes: BTreeSet<&str> = ROWS.iter().map(|row| row.opcode.spelling()).filter(|name| !name.starts_with("wmma")).collect();
+    let selection = Selection {
+        targets: ["sm_70", "sm_72"].iter().map(|name| Target::parse(name).unwrap()).collect(),
+        opcodes: opcodes.into_iter().map(str::to_owned).collect(),
+        ..Selection::sample("", GUARDED_FORMS_PER_ROW)
+    };
+    check_forms(&selection);
+}
+
+/// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1. `ORIOLE_FORMS_OPCODES` narrows the
+/// run to the opcodes that it lists, `ORIOLE_FORMS_THREADS` sets the number of threads.
 #[test]
 fn every_legal_form_compiles() {
     let Some(wanted) = std::env::var_os("ORIOLE_ALL_FORMS") else { return oriole_oracles::skip("ORIOLE_ALL_FORMS is not set") };
@@ -353,5 +388,15 @@ fn every_legal_form_compiles() {
         "1" => Target::all_with_machine_code().filter(|target| oriole_cubin::FileTraits::of(*target).is_some()).collect(),
         names => names.split(',').map(|name| Target::parse(name).unwrap()).collect(),
     };
-    check_forms(&Selection { targets, guard: "", forms_per_row: ALL_PER_ROW, textures_per_row: ALL_PER_ROW, is_thorough: true });
+    let opcodes = std::env::var("ORIOLE_FORMS_OPCODES").map_or(Vec::new(), |names| names.split(',').map(str::to_owned).collect());
+    let threads = std::env::var("ORIOLE_FORMS_THREADS").map_or(processors(), |number| number.parse().expect("ORIOLE_FORMS_THREADS"));
+    check_forms(&Selection {
+        targets,
+        guard: "",
+        forms_per_row: ALL_PER_ROW,
+        textures_per_row: ALL_PER_ROW,
+        is_thorough: true,
+        opcodes,
+        threads,
+    });
 }

@@ -77,3 +77,84 @@ fn files_have_the_header_and_sections_of_ptxas() {
         }
     }
 }
+
+/// A module with a barrier, parameters and variables in shared, global and constant memory.
+const VOLTA_MODULE: &str = ".version 6.4
+.target sm_70
+.address_size 64
+.global .align 4 .b32 numbers[4] = {1, 2, 3, 4};
+.const .align 4 .b32 factors[2] = {5, 6};
+.visible .entry kernel(.param .u64 out, .param .u32 count)
+{
+    .shared .align 4 .b32 shared[64];
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [count];
+    mov.u32 %r2, %tid.x;
+    mov.u32 %r3, shared;
+    mad.lo.s32 %r3, %r2, 4, %r3;
+    st.shared.u32 [%r3], %r2;
+    bar.sync 0;
+    ld.shared.u32 %r4, [shared+4];
+    ld.global.u32 %r5, [numbers+4];
+    ld.const.u32 %r6, [factors+4];
+    max.s32 %r4, %r4, %r5;
+    mul.hi.u32 %r4, %r4, %r6;
+    add.s32 %r4, %r4, %r1;
+    st.global.u32 [%rd1], %r4;
+    ret;
+}
+";
+
+/// The names of the sections of that module, in the file of ptxas 12.8.93, the last ptxas that knows Volta.
+const VOLTA_SECTIONS: [&str; 17] = [
+    "",
+    ".shstrtab",
+    ".strtab",
+    ".symtab",
+    ".debug_frame",
+    ".nv.info",
+    ".nv.info.kernel",
+    ".nv.callgraph",
+    ".nv.rel.action",
+    ".rel.nv.constant4",
+    ".rel.debug_frame",
+    ".nv.constant4",
+    ".nv.constant3",
+    ".nv.constant0.kernel",
+    ".text.kernel",
+    ".nv.global.init",
+    ".nv.shared.kernel",
+];
+
+/// Files for Volta have the format of CUDA 12. The expected values are those of the files that ptxas 12.8.93 writes for the module.
+#[test]
+fn files_for_volta_have_the_format_of_cuda_12() {
+    let checked = oriole_ptx::check(VOLTA_MODULE.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+    for (name, flags) in [("sm_70", 0x46_0546), ("sm_72", 0x46_0548)] {
+        let target = Target::parse(name).unwrap();
+        let bytes = compile(&[&checked.module], &Options::new(target)).expect("the module compiles").cubin;
+        assert_eq!(bytes[..16], *b"\x7fELF\x02\x01\x01\x33\x07\0\0\0\0\0\0\0", "{name}");
+        assert_eq!(bytes[20..24], 0x80_u32.to_le_bytes(), "{name}: e_version is the toolkit");
+        let cubin = Cubin::read(&bytes).unwrap();
+        assert_eq!(cubin.header.flags.bits, flags, "{name}");
+        assert_eq!(cubin.sections().iter().map(|section| section.name.as_str()).collect::<Vec<_>>(), VOLTA_SECTIONS, "{name}");
+        let code = cubin.sections().iter().find(|section| section.name == ".text.kernel").unwrap();
+        assert_eq!(code.flags, 0x10_0006, "{name}: one barrier");
+        let oriole_cubin::section::Content::Info(attributes) = &cubin.sections()[6].content else { panic!("{name}: attributes") };
+        let codes: Vec<String> = attributes.iter().map(|attribute| format!("{:?}", attribute.code)).collect();
+        assert!(!codes.iter().any(|code| code.contains("NUM_BARRIERS") || code.contains("MERCURY")), "{name}: {codes:?}");
+        // ptxas starts every function with a shuffle that no thread executes, and on sm_70 a NOP precedes each barrier.
+        let code = code.bytes().unwrap();
+        let words: Vec<u128> = code.chunks_exact(16).map(|word| u128::from_le_bytes(word.try_into().unwrap())).collect();
+        let text = |word: u128| oriole_isa::print(word, target, 0).unwrap_or_default();
+        assert_eq!(text(words[0]), "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "{name}");
+        let barrier = words.iter().position(|&word| text(word).starts_with("BAR")).expect("a barrier");
+        assert_eq!(text(words[barrier - 1]) == "NOP", name == "sm_70", "{name}");
+        // sm_70 has neither IMNMX nor IMAD.HI.
+        let has = |mnemonic: &str| words.iter().any(|&word| text(word).starts_with(mnemonic));
+        assert_eq!((has("IMNMX"), has("IMAD.HI")), if name == "sm_70" { (false, false) } else { (true, true) }, "{name}");
+    }
+}

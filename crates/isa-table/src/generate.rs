@@ -188,9 +188,13 @@ impl Writer<'_> {
             Guard::None => "None",
         };
         let operands: Vec<String> = form.operands.iter().map(|slot| self.slot(slot)).collect();
+        let excluded = match &form.excluded {
+            Some((bits, value)) => format!("Some(({:#x},{:#x}))", bits.mask(), bits.place(*value)),
+            None => "None".to_string(),
+        };
         let _ = writeln!(
             out,
-            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},guard:Guard::{guard},\
+            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:{excluded},guard:Guard::{guard},\
              sets_read_barrier:{},sets_write_barrier:{},priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
             form.targets,
             !form.never_read_barrier,

@@ -1,7 +1,7 @@
 //! The contents of the table files, before Rust data is generated from them.
 
 /// Targets in the order of the bits of a target set.
-pub const TARGETS: &[u16] = &[75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
+pub const TARGETS: &[u16] = &[70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
 
 /// All instructions of all files.
 #[derive(Default, Debug)]
@@ -92,6 +92,8 @@ pub struct Form {
     pub fixed: Vec<(Bits, u64)>,
     /// Bits without a meaning whose default is not zero.
     pub with: Vec<(Bits, u64)>,
+    /// A value of some bits that words of this form may not have; it may share no bits with `fixed`.
+    pub excluded: Option<(Bits, u64)>,
     /// The kind of guard.
     pub guard: Guard,
     /// Whether the form may not set a read barrier (a scoreboard released when the operands have been read).

@@ -176,6 +176,7 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
         targets: 0,
         fixed: Vec::new(),
         with: Vec::new(),
+        excluded: None,
         guard: Guard::Predicate,
         never_read_barrier: false,
         never_write_barrier: false,
@@ -190,6 +191,12 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
                 while let Some(assignment) = words.next_if(|next| next.contains('=')) {
                     let entry = assignment_of(assignment)?;
                     if word == "fix" { form.fixed.push(entry) } else { form.with.push(entry) }
+                }
+            }
+            "not" => {
+                let entry = assignment_of(words.next().ok_or("`not` without a value")?)?;
+                if form.excluded.replace(entry).is_some() {
+                    return Err("`not` twice".into());
                 }
             }
             "guard" => {

@@ -120,10 +120,13 @@ fn head_of_a_form() {
     let found = instruction("FOO\n  form e21 on 75..80,90 fix 91=1 81:3=7 with 64:8=0xff guard UP\n     R(16)\n");
     let form = &found.forms[0];
     assert_eq!(form.opcode, 0xe21);
-    assert_eq!(form.targets, 0b100_0011, "75, 80 and 90 are the first, second and seventh target");
+    assert_eq!(form.targets, 0b1_0000_1100, "75, 80 and 90 are the third, fourth and ninth target");
     assert_eq!(form.fixed, [(bits(&[(91, 1)]), 1), (bits(&[(81, 3)]), 7)]);
     assert_eq!(form.with, [(bits(&[(64, 8)]), 255)]);
     assert_eq!(form.guard, Guard::Uniform);
+    assert_eq!(form.excluded, None);
+    let excluding = instruction("FOO\n  form 221 on 90 not 24:8=255 never W\n     R(16), R(24)\n");
+    assert_eq!(excluding.forms[0].excluded, Some((bits(&[(24, 8)]), 255)));
     assert_eq!(template(" R(16)").guard, Guard::Predicate);
     let never = |clause: &str| {
         let form = instruction(&format!("FOO\n  form 221 on 90{clause}\n     R(16)\n")).forms.remove(0);

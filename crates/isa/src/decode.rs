@@ -55,7 +55,7 @@ pub fn form_of(word: u128, target: Target) -> Option<FormId> {
     let index = Index::of(target)?;
     let code = word as usize & 0xfff;
     let candidates = &index.forms[usize::from(index.starts[code])..usize::from(index.starts[code + 1])];
-    candidates.iter().copied().find(|form| word & form.form().mask == form.form().value)
+    candidates.iter().copied().find(|form| word & form.form().mask == form.form().value && !form.form().excludes(word))
 }
 
 /// Decodes a word; returns `None` if no form of the table matches.

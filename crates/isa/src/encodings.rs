@@ -3,15 +3,13 @@
 //! A form of the table has a set of targets, with one bit for each of [`TABLE_TARGETS`]. Suffixes do not matter: `sm_90` and `sm_90a` have
 //! the same encodings.
 
-use oriole_support::{Architecture, Target};
+use oriole_support::Target;
 
 use crate::table::TABLE_TARGETS;
 
-/// Returns the index of a target's bit in the target sets of the table; `None` if the table does not describe the target. Volta uses the
-/// encodings of Turing.
+/// Returns the index of a target's bit in the target sets of the table; `None` if the table does not describe the target.
 pub(crate) fn table_column(target: Target) -> Option<usize> {
-    let number = if target.architecture() == Architecture::Volta { 75 } else { target.number() };
-    TABLE_TARGETS.iter().position(|&listed| listed == number)
+    TABLE_TARGETS.iter().position(|&listed| listed == target.number())
 }
 
 /// Returns the target set that contains this target alone; empty if the table does not describe the target.

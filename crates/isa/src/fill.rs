@@ -68,7 +68,7 @@ impl Filler {
         self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
         let fits = self.pieces(form.modifiers, &instruction.modifiers) && self.operands(form.operands, &instruction.operands);
         self.word |= instruction.control.bits();
-        fits.then_some(self)
+        (fits && !form.excludes(self.word)).then_some(self)
     }
 
     /// Stores a value in `bits`; returns false if those bits are already assigned another value.

@@ -225,6 +225,8 @@ fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
         format!("operand {} does not fit", placed + 1)
     } else if !filler.operands(form.operands, &instruction.operands) {
         format!("its {placed} operands are too few for")
+    } else if form.excludes(filler.word) {
+        "a register may not be the zero register in".into()
     } else {
         "its guard does not fit".into()
     };

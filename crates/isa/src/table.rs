@@ -259,6 +259,8 @@ pub struct Form {
     pub default: u128,
     /// The bits that have a meaning: `mask` and all fields.
     pub carried: u128,
+    /// Bits, as a mask, and a value that words of this form may not have in them: nvdisasm rejects such words.
+    pub excluded: Option<(u128, u128)>,
     /// The kind of guard.
     pub guard: Guard,
     /// Whether the form may set a read barrier. nvdisasm rejects words that set one in a form that may not.
@@ -274,6 +276,14 @@ pub struct Form {
     pub operands: &'static [Slot],
     /// File and line of the description in the table.
     pub place: &'static str,
+}
+
+impl Form {
+    /// Returns whether a word with the form's opcode and fixed bits has a value that the form excludes.
+    #[inline]
+    pub(crate) fn excludes(&self, word: u128) -> bool {
+        self.excluded.is_some_and(|(mask, value)| word & mask == value)
+    }
 }
 
 /// One element of a modifier list.

@@ -34,6 +34,7 @@ pub mod fuse;
 pub mod guard_copies;
 pub mod guard_sums;
 pub mod hoist;
+pub mod idle_instructions;
 pub mod if_convert;
 pub mod insert_yields;
 pub mod join_phis;

@@ -184,7 +184,8 @@ fn every_operand_shape_becomes_legal_on_every_target() {
         "IABS $, {}",
         "BREV $, {}",
     ];
-    for target in Target::all_with_machine_code() {
+    // Volta has no uniform registers.
+    for target in Target::all_with_machine_code().filter(|target| target.number() >= 75) {
         let mut count = 0;
         for template in templates {
             let holes = template.matches("{}").count();

@@ -279,7 +279,9 @@ mod tests {
                 "STL.128 [R1+0x10], R4",
                 "LDL.64 R4, [R1+0x8]",
             ] {
-                assert!(is_encodable(text, target), "{text} on {target}");
+                // Volta has no uniform registers.
+                let is_uniform = text.split([' ', ',']).any(|word| word.trim_start_matches('!').starts_with('U'));
+                assert_eq!(is_encodable(text, target), target.number() >= 75 || !is_uniform, "{text} on {target}");
             }
         }
     }

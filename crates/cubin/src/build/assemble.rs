@@ -17,12 +17,12 @@ use super::segments::segments;
 use super::symbols::SymbolRole;
 use super::{FrameInfo, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
-use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
+use crate::cubin::{Cubin, FileType, Header, OLD_OS_ABI, OS_ABI, Piece};
 use crate::error::{Error, Result};
 use crate::info::{Attribute, Code, Value};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
-use crate::section::{Content, Section, TextInfo};
+use crate::section::{Content, Section, TextInfo, flags};
 use crate::target::{Flags, LayoutGeneration};
 
 /// Maximum number of symbols in one attribute: the size of an attribute is a 16-bit number of bytes.
@@ -43,14 +43,20 @@ pub(super) fn assemble(module: &Module) -> Result<Cubin> {
         sections.push(maker.section(role)?);
     }
     let cuinfo = maker.index(Role::CudaNote);
+    let traits = &module.traits;
+    let (os_abi, flags, version) = if traits.has_old_format() {
+        (OLD_OS_ABI, Flags::old(traits.target, module.virtual_sm), module.toolkit)
+    } else {
+        (OS_ABI, Flags::new(traits.target, module.has_mercury(), cuinfo as u8), u32::from(elf::EV_CURRENT))
+    };
     let header = Header {
         file_type: module.file_type,
-        os_abi: OS_ABI,
-        flags: Flags::new(module.traits.target, module.has_mercury(), cuinfo as u8),
+        os_abi,
+        flags,
         entry: 0,
         section_names: maker.index(Role::SectionNames) as usize,
         ident_padding: [0; 7],
-        version: u32::from(elf::EV_CURRENT),
+        version,
         program_header_size: crate::read::PROGRAM_HEADER_SIZE as u16,
         stray_program_header_offset: 0,
     };
@@ -168,6 +174,11 @@ impl Maker<'_> {
         };
         let mut section = Section::new(self.module.section_name(role), shape.section_type, shape.flags, alignment, self.content(role)?);
         section.entry_size = shape.entry_size;
+        if let Role::Text(k) = role
+            && self.module.traits.has_old_format()
+        {
+            section.flags |= u64::from(self.module.functions[k].barriers()) << flags::BARRIERS.trailing_zeros();
+        }
         (section.link, section.info) = self.link_and_info(role);
         Ok(section)
     }
@@ -339,7 +350,7 @@ impl Maker<'_> {
         if module.has_independent_samplers {
             list.push(Attribute::new(Code::TEXMODE_INDEPENDENT, Value::Flag));
         }
-        if module.kernels().next().is_none() {
+        if module.kernels().next().is_none() && !module.traits.has_old_format() {
             list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(module.traits.style.mercury_version())));
         }
         list
@@ -349,6 +360,9 @@ impl Maker<'_> {
     fn function_attributes(&self, k: usize) -> Result<Vec<Attribute>> {
         let function = &self.module.functions[k];
         let mut attributes = function.attributes.clone();
+        if self.module.traits.has_old_format() {
+            attributes.retain(|attribute| attribute.code != Code::NUM_BARRIERS);
+        }
         for attribute in &mut attributes {
             if let Value::ParameterBank(bank) = &mut attribute.value {
                 bank.symbol = self.symbol_index(SymbolRole::Section(Role::Parameters(k)));

@@ -3,9 +3,6 @@
 use crate::info::{Attribute, Code, Parameter, ParameterBank, ParameterV2, Value};
 use crate::target::{FileTraits, LayoutGeneration, SMALL_PARAMETER_BYTES};
 
-/// Ten times the version of the CUDA API, for `EIATTR_CUDA_API_VERSION`.
-pub const API_VERSION: u32 = 130;
-
 /// Order on Turing to Ada. No file of the corpus has two attributes in the opposite order.
 const AMPERE: &[Code] = &[
     Code::SW_WAR,
@@ -152,10 +149,10 @@ fn or_given(usual: Vec<Attribute>, given: Vec<Attribute>) -> Vec<Attribute> {
 
 /// Returns the attributes of any function, in ptxas' order: those that every function has, and `extra`.
 pub fn function_attributes(traits: &FileTraits, extra: Vec<Attribute>) -> Vec<Attribute> {
-    let mut list = vec![
-        Attribute::words(Code::CUDA_API_VERSION, [API_VERSION]),
-        Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(traits.style.mercury_version())),
-    ];
+    let mut list = vec![Attribute::words(Code::CUDA_API_VERSION, [traits.toolkit()])];
+    if !traits.has_old_format() {
+        list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(traits.style.mercury_version())));
+    }
     if traits.has_workaround_2861232 {
         list.push(Attribute::new(Code::SW2861232_WAR, Value::Flag));
     }

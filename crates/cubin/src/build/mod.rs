@@ -88,7 +88,7 @@ mod segments;
 mod settle;
 mod symbols;
 
-pub use attributes::{API_VERSION, function_attributes, kernel_attributes, kernel_attributes_with};
+pub use attributes::{function_attributes, kernel_attributes, kernel_attributes_with};
 pub use debug::{DebugRelocation, DebugSection, DebugSymbol};
 pub use frame::{Cie, FrameInfo, PlacedFrame, SavedPlace, SavedRule, decode as decode_frames};
 pub use images::{Image, ImageKind, ImageParameter, ImageWord};
@@ -325,7 +325,7 @@ impl Module {
             traits,
             file_type: FileType::Executable,
             virtual_sm: traits.target.number(),
-            toolkit: API_VERSION,
+            toolkit: traits.toolkit(),
             tool: ToolInfo {
                 version: 2,
                 object: String::new(),

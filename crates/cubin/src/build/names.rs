@@ -157,7 +157,8 @@ impl Module {
         let mut table = StringTable::new();
         let early = self.traits.style == LayoutGeneration::Ampere;
         let mut push = |name: &str| table.push(name);
-        HEAD.into_iter().for_each(&mut push);
+        let has_notes = !self.traits.has_old_format();
+        HEAD.into_iter().filter(|name| has_notes || !name.starts_with(".note")).for_each(&mut push);
         if !early {
             push(".nv.compat");
         }

@@ -117,7 +117,10 @@ impl Module {
         let early = self.traits.style == LayoutGeneration::Ampere;
         let mut list = vec![Null, SectionNames, Strings, Symbols, Frames];
         list.extend((0..self.debug.len()).map(Role::Debug));
-        list.extend([ToolNote, CudaNote, Info]);
+        if !self.traits.has_old_format() {
+            list.extend([ToolNote, CudaNote]);
+        }
+        list.push(Info);
         list.extend((!early).then_some(Compat));
         list.extend(self.indices().map(FunctionInfo));
         list.push(CallGraph);

@@ -49,7 +49,10 @@ impl Module {
     pub(super) fn symbols(&self) -> Vec<SymbolRole> {
         use SymbolRole::{Function, Section};
         let early = self.traits.style == LayoutGeneration::Ampere;
-        let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
+        let mut list = vec![SymbolRole::Null];
+        if !self.traits.has_old_format() {
+            list.extend([Section(Role::ToolNote), Section(Role::CudaNote)]);
+        }
         // The end of reserved memory is listed with the first function that uses shared memory.
         let outside = self.variables.iter().any(|variable| variable.home == Home::Shared);
         let dynamic = self.externs.iter().any(|external| external.kind == ExternKind::DynamicShared);

@@ -60,11 +60,23 @@ pub(crate) fn smaller_or_greater(select: &mut Select<'_>, packing: Packing, is_m
     }
     match packing {
         Packing::Signed | Packing::Unsigned => {
-            let chosen = select.b.define(Class::R, &format!("IMNMX{ty} $, {{}}, {{}}, {which}"), &[a, b]);
-            if relu { select.b.define(Class::R, "IMNMX $, {}, RZ, !PT", &[chosen]) } else { chosen }
+            let chosen = one_of_words(select, packing, is_max, a, b);
+            if relu { one_of_words(select, Packing::Signed, true, chosen, Operand::RZ) } else { chosen }
         }
         Packing::SignedHalves | Packing::UnsignedHalves => by_halves(select, packing, is_max, relu, a, b),
     }
+}
+
+/// Emits the minimum or maximum of two words with `IMNMX`, or with a comparison if the target does not have it.
+fn one_of_words(select: &mut Select<'_>, packing: Packing, is_max: bool, a: Operand, b: Operand) -> Operand {
+    let ty = if packing == Packing::Unsigned { ".U32" } else { "" };
+    if select.encodes("IMNMX R0, R0, R0, PT") {
+        let which = if is_max { "!PT" } else { "PT" };
+        return select.b.define(Class::R, &format!("IMNMX{ty} $, {{}}, {{}}, {which}"), &[a, b]);
+    }
+    let comparison = if is_max { "GT" } else { "LT" };
+    let takes_first = select.b.define(Class::P, &format!("ISETP.{comparison}{ty}.AND $, PT, {{}}, {{}}, PT"), &[a, b]);
+    select.b.define(Class::R, "SEL $, {}, {}, {}", &[a, b, takes_first])
 }
 
 /// Emits the operation on each 16-bit half separately, for targets without packed instructions.

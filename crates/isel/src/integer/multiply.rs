@@ -110,8 +110,12 @@ pub(super) fn multiply_words(select: &mut Select<'_>, a: Operand, b: Operand, c:
     select.b.define(Class::R, "IMAD $, {}, {}, {}", &[a, b, c])
 }
 
-/// Emits the upper word of a 32x32-bit product.
+/// Emits the upper word of a 32x32-bit product. Not all targets have `IMAD.HI`.
 pub(super) fn high_of_words(select: &mut Select<'_>, is_signed: bool, a: Operand, b: Operand) -> Operand {
+    if !select.encodes("IMAD.HI R0, R0, R0, RZ") {
+        let product = whole(select, is_signed, a, b, Operand::RZ);
+        return select.high(product);
+    }
     let template = if is_signed { "IMAD.HI $, {}, {}, RZ" } else { "IMAD.HI.U32 $, {}, {}, RZ" };
     select.b.define(Class::R, template, &[a, b])
 }

@@ -27,6 +27,8 @@ fn can_move_to_register(function: &Function, draft: &Draft, at: usize) -> bool {
         Role::Bracket(number) => match operand.kind {
             OperandKind::Integer(offset) => offset != 0 && !(number == 0 && is_in_constant_address(draft, at)),
             OperandKind::Value(_) => is_register_file,
+            // Some forms with a descriptor do not take the zero register as the address.
+            OperandKind::Zero(RegFile::General) => true,
             _ => false,
         },
         Role::Tied(_) | Role::Fixed(_) => false,
@@ -94,6 +96,9 @@ fn register_count(draft: &Draft, at: usize) -> u8 {
     if let OperandKind::Value(part) = draft.operands[at].kind {
         return part.count;
     }
+    if matches!(draft.operands[at].role, Role::Bracket(_)) {
+        return if draft.has(Symbol::E) { 2 } else { 1 };
+    }
     let source = draft.plain_sources().iter().position(|&source| source == at);
     let is_store =
         matches!(draft.opcode, Opcode::ST | Opcode::STG | Opcode::STS | Opcode::STL | Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS);
@@ -127,6 +132,11 @@ impl MoveBuilder<'_> {
             OperandKind::Constant { bank, offset } => self.move_constant(bank, offset, width, move_kind.file),
             OperandKind::Reference(_) if width == 1 => self.move_word(Operand::new(operand.kind), move_kind.file).kind,
             OperandKind::Value(part) => self.copy_to_file(part, move_kind)?.kind,
+            OperandKind::Zero(file) if matches!(operand.role, Role::Bracket(_)) => {
+                let parts: SmallVec<[Operand; 4]> =
+                    (0..width).map(|_| self.move_word(Operand::new(OperandKind::Zero(file)), move_kind.file)).collect();
+                self.prelude.pack(self.function, move_kind.file, &parts).kind
+            }
             OperandKind::Zero(_) => OperandKind::Zero(move_kind.file),
             _ => return None,
         };
