@@ -453,8 +453,7 @@ fn insert_barriers(function: &mut Function, regions: &[Region]) {
     }
 }
 
-/// Moves everything after the phis of `block` to `is_diverged_after`, and ends `block` with the `BSYNC` and a branch to
-/// `is_diverged_after`.
+/// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
 fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
     let rest = function.blocks[block].insts.split_off(phis);
@@ -478,10 +477,11 @@ fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Oper
     }
 }
 
-/// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the number of
-/// instructions inserted.
+/// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the
+/// number of instructions inserted.
 fn synchronize_matrices(function: &mut Function, target: Target, flow: &ControlFlow, divergent: &[Block], regions: &[Region]) -> usize {
-    let is_matrix = |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
+    let is_matrix =
+        |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
     let has_matrix = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_matrix(function, inst));
     if !flow.reverse_post_order().iter().any(has_matrix) {
         return 0;
@@ -503,7 +503,7 @@ fn synchronize_matrices(function: &mut Function, target: Target, flow: &ControlF
                 insts.insert(insts.len() - computations, synchronization);
                 added += 1;
             }
-            is_diverged = after(function, &definitions, inst, is_diverged);
+            is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
             insts.push(inst);
         }
         function.blocks[block].insts = insts;

@@ -215,7 +215,7 @@ impl Candidates {
 
 /// Records why an instruction is not moved to the uniform datapath, if its result is copied to a uniform register.
 fn record_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_uniform_uses: bool, alternatives: &mut Alternatives) {
-    let is_copied = |value: Value| def_use.uses(value).iter().any(|used| is_copy(function, used.inst));
+    let is_copied = |value: Value| def_use.uses(value).iter().any(|used| is_uniform_copy(function, used.inst));
     let Some(draft) = uniform_form(function, inst, false).filter(|_| function.defined(inst).any(is_copied)) else { return };
     let reason = if has_uniform_uses {
         "more than one of its sources would have to be copied to a uniform register"
