@@ -98,10 +98,10 @@ impl UnrollPlan {
             UnrollPlan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
             UnrollPlan::Exact(factor) => format!("{factor} iterations were joined into one"),
             UnrollPlan::Guarded(factor) | UnrollPlan::Divergent(factor) => {
-                format!("{factor} iterations were joined into one; the old loop executes the remainder_entry")
+                format!("{factor} iterations were joined into one; the old loop executes the rest")
             }
             UnrollPlan::Straight(factor) => {
-                format!("{factor} iterations were joined into one; guarded copies of the body execute the remainder_entry")
+                format!("{factor} iterations were joined into one; guarded copies of the body execute the rest")
             }
         }
     }

@@ -371,7 +371,7 @@ mod tests {
             hints.phi_registers.insert(value, vec![(Block::new(7), 0)]);
         }
         hints.join_webs(values[0], values[1], 0);
-        assert_eq!(hints.root(values[1]), (values[1], 0), "both phi_registers would be in one register");
+        assert_eq!(hints.root(values[1]), (values[1], 0), "both phis would be in one register");
         hints.join_webs(values[0], values[1], 1);
         assert_eq!(hints.root(values[1]), (values[0], 1));
     }

@@ -410,7 +410,7 @@ impl<'a> Walker<'a> {
             self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
             self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
-        // After `put_in_flight`, which has increased the issue_rank: an instruction that writes its own guard predicate counts as issued
+        // After `put_in_flight`, which has increased `issue_rank`: an instruction that writes its own guard predicate counts as issued
         // before the write.
         for reg_access in inst_accesses.writes.iter() {
             if let Some(written) =

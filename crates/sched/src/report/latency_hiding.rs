@@ -140,7 +140,7 @@ pub fn lines(distances: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in DistanceKind::ALL.into_iter().zip(distances) {
         let Distances { count, least, most, .. } = found;
-        let _ = write!(text, "# {} latency distances: Num={count} Min={least} Max={most} Avg={:.2}", category.name(), found.average());
+        let _ = write!(text, "# {} latency hiding: Num={count} Min={least} Max={most} Avg={:.2}", category.name(), found.average());
         if found.unread_in_block > 0 {
             let _ = write!(text, " ({} not read in their block)", found.unread_in_block);
         }
@@ -178,6 +178,6 @@ mod tests {
         assert_eq!((double.count, double.least, double.unread_in_block), (1, 2, 1));
         assert_eq!((anti.count, anti.least), (1, 4));
         let text = super::lines(&distances);
-        assert!(text.contains("# LDG latency distances: Num=1 Min=4 Max=4 Avg=4.00 (1 not read in their block)\n"), "{text}");
+        assert!(text.contains("# LDG latency hiding: Num=1 Min=4 Max=4 Avg=4.00 (1 not read in their block)\n"), "{text}");
     }
 }
