@@ -286,5 +286,5 @@ fn whole_forms() {
     assert_eq!(form.modifiers, [Piece::Field(0), Piece::Field(1), flag(".SAT", 77, true)]);
     assert_eq!(form.operands.len(), 3);
     assert_eq!(form.operands[2].suffixes, [Piece::Reuse(123)]);
-    assert_eq!(form.targets, 0xfff, "all twelve targets");
+    assert_eq!(form.targets, 0x3ffc, "all but the first two of 14 targets, sm_70 and sm_72");
 }

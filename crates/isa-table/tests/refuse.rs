@@ -181,7 +181,7 @@ fn bits_outside_the_instruction() {
 fn targets_missing_or_unknown() {
     refused(&form("form 221", " R(16)"), "foo.sass:2", "form without targets");
     refused(&form("form 221 on", " R(16)"), "foo.sass:2", "`on` without targets");
-    refused(&form("form 221 on 70", " R(16)"), "foo.sass:2", "unknown target 70");
+    refused(&form("form 221 on 71", " R(16)"), "foo.sass:2", "unknown target 71");
     refused(&form("form 221 on 75..91", " R(16)"), "foo.sass:2", "unknown target 91");
     refused(&form("form 221 on sm_75", " R(16)"), "foo.sass:2", "bad target sm_75");
     refused(&form("form 221 on 89..80", " R(16)"), "foo.sass:2", "form without targets");
