@@ -89,11 +89,11 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
             continue;
         }
         let words = std::array::from_fn(|at| analyze_word(function, definitions, &function.sources(pack)[at]));
-        let tuple = DescriptorTuple { value, position, words };
+        let mut tuple = DescriptorTuple { value, position, words };
         // A tuple that several products read is still needed after this product, so it cannot be updated in place.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
-            let new = derive_words(function, inst, pack, &last, &tuple);
+            let new = derive_words(function, inst, pack, &last, &mut tuple);
             derived += 1;
             added.insert(pack, new);
         }
@@ -155,8 +155,8 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
 }
 
 /// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
-/// insert before the pack.
-fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &DescriptorTuple, tuple: &DescriptorTuple) -> Vec<Inst> {
+/// insert before the pack. Words that the product does not read become those of the previous tuple, and `tuple` is updated to say so.
+fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &DescriptorTuple, tuple: &mut DescriptorTuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();
@@ -164,7 +164,10 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
         let word = single_register(whole, at as u8);
         let is_read = at >= WORDS / 2 || !has_matrix_in_registers;
         let source = match (last.words[at], tuple.words[at]) {
-            _ if !is_read => Operand::from(word),
+            _ if !is_read => {
+                tuple.words[at] = last.words[at];
+                Operand::from(word)
+            }
             (Word::Constant(old), Word::Constant(number)) if old == number => Operand::from(word),
             (Word::Sum(old_base, old), Word::Sum(base, number)) if old_base == base => {
                 let step = number.wrapping_sub(old);
