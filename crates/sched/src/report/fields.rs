@@ -40,6 +40,7 @@ const FIELDS_OF_CLASSES: &[(&str, &str, &str)] = &[
     ("imma_one", "-", "mma"),
     ("imma_two", "-", "mma"),
     ("mma_double", "-", "mma"),
+    ("mma_double_wide", "-", "mma"),
     ("mma_group", "-", "-"),
     ("tensor_sync", "-", "-"),
     ("tensor_memory", "-", "-"),
