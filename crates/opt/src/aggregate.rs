@@ -1,7 +1,7 @@
 //! Warp aggregation: where all threads of a warp perform an atomic operation on the same address, one thread performs it for all.
 //!
 //! The memory performs atomic operations on one address one after the other. If the address is the same in all threads of a warp
-//! ([`Uniformity`]), the threads combine their operands first, and the *leader*, the active thread with the highest lane number, performs
+//! ([`EqualValues`]), the threads combine their operands first, and the *leader*, the active thread with the highest lane number, performs
 //! one operation:
 //!
 //! ```text
@@ -30,7 +30,7 @@
 //!
 //! **Before** and **after**: SSA, legal instructions, no convergence barriers yet. The cost is linear.
 
-use oriole_ir::analysis::{ControlFlow, DefUse, Uniformity};
+use oriole_ir::analysis::{ControlFlow, DefUse};
 use oriole_ir::{Block, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Target};
 use oriole_isa::{Effect, Opcode, RegFile, Symbol};
 use rustc_hash::FxHashMap;
@@ -43,8 +43,10 @@ use crate::rewrite::{Prelude, single_register};
 use emit::{
     add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, emit_word, guard_predicate, new_operand,
 };
+use equal_values::EqualValues;
 
 mod emit;
+mod equal_values;
 
 /// Lane number of the last thread of a warp.
 const LAST_LANE: i64 = 31;
@@ -64,10 +66,10 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         return stats;
     }
     let flow = ControlFlow::compute(function);
-    let uniformity = Uniformity::compute(function, &flow);
+    let equal_values = EqualValues::compute(function, &flow);
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
-    let mut pass = Aggregate { target, flow, uniformity, definitions, def_use, lane: None, lower_lanes_mask: None };
+    let mut pass = Aggregate { target, flow, equal_values, definitions, def_use, lane: None, lower_lanes_mask: None };
     for block in function.layout.clone() {
         if pass.flow.is_reachable(block) {
             stats.aggregated += pass.aggregate_block(function, block);
@@ -225,8 +227,8 @@ struct Aggregate {
     target: Target,
     /// Predecessors and successors of the blocks.
     flow: ControlFlow,
-    /// Which values are the same in all threads of a warp.
-    uniformity: Uniformity,
+    /// Which values are the same in all threads that execute an instruction together.
+    equal_values: EqualValues,
     /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// For each value, the instructions that read it.
@@ -293,7 +295,7 @@ impl Aggregate {
         let Some(inst) = self.definitions.definition_of(part.value) else { return false };
         let data = &function.insts[inst];
         let relation = if guard.negated { Symbol::NE } else { Symbol::EQ };
-        let is_telling = |source: &Operand| !self.uniformity.is_uniform_operand(source) && !self.has_few_values(function, source);
+        let is_telling = |source: &Operand| self.equal_values.is_divergent(source) && !self.has_few_values(function, source);
         data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && function.sources(inst).iter().any(is_telling)
     }
 
@@ -308,18 +310,18 @@ impl Aggregate {
     /// Returns how an atomic operation is combined; `None` if each thread keeps performing its own.
     fn combination(&self, function: &Function, inst: Inst, atomic: &Atomic) -> Option<Combination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
-        let is_uniform = |operand: &Operand| self.uniformity.is_uniform_operand(operand);
+        let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
         let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
             OperandKind::Value(part) => {
                 function.values[part.value].file == RegFile::Predicate && !self.selects_single_thread(function, guard)
             }
             _ => false,
         });
-        if !address.all(is_uniform) || !is_guarded_well {
+        if !address.all(is_equal) || !is_guarded_well {
             return None;
         }
         let is_read = atomic.old_value.is_some();
-        let is_same = is_uniform(&atomic.value);
+        let is_same = is_equal(&atomic.value);
         let is_plain = atomic.old_value.is_none_or(|part| function.whole(part.value) == part);
         match atomic.kind {
             _ if !is_plain => None,

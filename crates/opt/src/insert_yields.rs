@@ -6,7 +6,8 @@
 //!
 //! A loop counts as waiting if one of its branches depends on data that was read from memory in the loop. A loop that counts to a limit and
 //! adds to a counter in memory does not: its number of iterations does not depend on other threads, and `YIELD` would only cost time. A
-//! loop without an exit counts as waiting, and so does one with calls or indirect branches.
+//! loop without an exit counts as waiting, and so does one with calls or indirect branches. A loop that repeats a compare-and-swap until it
+//! succeeds, made by selection for an atomic operation, does not wait.
 
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target, Value};
@@ -23,14 +24,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     }
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let waiting: Vec<Block> = loops
-        .iter()
-        .filter(|&id| {
-            loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| reads_shared_state(function, inst)))
-        })
-        .filter(|&id| exit_depends_on_memory(function, &loops, id))
-        .map(|id| loops.get(id).header)
-        .collect();
+    let waiting = waiting_headers(function, &loops);
     for &header in &waiting {
         let position = function.phis(header).len();
         let inst = function.new_inst(Op::Machine(Opcode::YIELD), Symbols::new(), None, &[], 0);
@@ -41,9 +35,29 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     waiting.len()
 }
 
+/// Returns the headers of the loops that may wait for other threads; the pass inserts a `YIELD` into each.
+pub(crate) fn waiting_headers(function: &Function, loops: &Loops) -> Vec<Block> {
+    let reads_shared_state = |block: &Block| {
+        let insts = &function.blocks[*block].insts;
+        !insts.iter().any(|&inst| is_retried_swap(function, inst)) && insts.iter().any(|&inst| reads_shared_state(function, inst))
+    };
+    loops
+        .iter()
+        .filter(|&id| loops.blocks(id).iter().any(reads_shared_state) && exit_depends_on_memory(function, loops, id))
+        .map(|id| loops.get(id).header)
+        .collect()
+}
+
 /// Returns whether an instruction reads memory that other threads may change in the meantime.
 fn reads_shared_state(function: &Function, inst: Inst) -> bool {
     function.insts[inst].memory.is_some_and(|id| is_strong(&function.accesses[id])) && reads_memory(function, inst)
+}
+
+/// Returns whether an instruction is the compare-and-swap of a loop that selection emits for an atomic operation. Such a loop does not wait:
+/// the swap of one of the threads always succeeds. (`atom.cas` itself has no form that returns only its success.)
+fn is_retried_swap(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.is_machine(Opcode::ATOMS) && data.modifiers.iter().any(|symbol| symbol.spelling() == ".CAST")
 }
 
 /// Returns whether the results of an instruction come from memory: it loads, updates memory, or tests a barrier in shared memory.

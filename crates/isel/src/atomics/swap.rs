@@ -9,6 +9,16 @@
 //!
 //! The loaded value is a guess. If it is outdated, the first swap fails and returns the current value. In each iteration at least one
 //! thread of the warp succeeds, so the loop terminates.
+//!
+//! In shared memory, `ATOMS.CAST.SPIN` returns whether it has swapped instead of the value found, so the loop loads the value again:
+//!
+//! ```text
+//! loop:  old = load
+//!        new = operation(old)
+//!        if !compare_and_swap_tests(old, new) { goto loop }
+//! ```
+//!
+//! It is several times as fast as `ATOMS.CAS` where many threads access one address.
 
 use oriole_ir::{Class, Guard, MemoryAccess, Operand, Value};
 use oriole_isa::SystemLayout;
@@ -28,6 +38,15 @@ impl Atomic {
 
     /// Emits the loop; leaves the old value in the variable `old`.
     fn swap_loop(&self, select: &mut Select<'_>, old: Value, address: Address) {
+        if self.access.space == AccessSpace::Shared {
+            let again = select.open_loop();
+            let before = self.load(select, self.class(), address);
+            select.b.assign(old, before);
+            let new = self.operation.apply(select, before, self.value);
+            let is_done = self.swap_and_test(select, self.class(), address, before, new);
+            select.close_loop(is_done, again);
+            return;
+        }
         let guess = self.load(select, self.class(), address);
         select.b.assign(old, guess);
         let again = select.open_loop();
@@ -126,6 +145,19 @@ impl Atomic {
         seen
     }
 
+    /// Emits a compare-and-swap in shared memory; returns whether the value in memory was the expected one and has been replaced.
+    fn swap_and_test(&self, select: &mut Select<'_>, class: Class, address: Address, expected: Operand, new: Operand) -> Operand {
+        let size = if class.width == 2 { ".64" } else { "" };
+        let arguments = [address.base, address.offset.into(), expected, new];
+        let has_predicate = select.encodes("ATOMS.CAST.SPIN P0, [R0], R1, R2");
+        let result = if has_predicate { Class::P } else { class };
+        let answer = select.b.define(result, &format!("ATOMS.CAST.SPIN{size} $, [{{}}+{{}}], {{}}, {{}}"), &arguments);
+        let description = self.description();
+        select.b.describe(MemoryAccess { bytes: 4 * class.width, ..description });
+        // A register result is 1 or 0; its upper half is always 0.
+        if has_predicate { answer } else { select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, 0x1, PT", &[select.low(answer)]) }
+    }
+
     /// Emits an operation on 16 bits as a compare-and-swap loop on the 32-bit word that contains them. Returns the old value in the lower
     /// half of a register.
     pub(super) fn half_word(&self, select: &mut Select<'_>) -> Operand {
@@ -145,11 +177,16 @@ impl Atomic {
         // half.
         let insert = self.selector(select, 0x3254, 0x5410, is_lower);
         let word = select.b.value(Class::R);
+        let swaps_half = self.operation.kind == AtomicKind::CompareAndSwap;
+        let loads_again = self.access.space == AccessSpace::Shared && !swaps_half;
+        let mut again = select.open_loop();
         let guess = self.load(select, Class::R, address);
         select.b.assign(word, guess);
-        let again = select.open_loop();
+        if !loads_again {
+            again = select.open_loop();
+        }
         let before = select.b.whole(word);
-        let (expected, new) = if self.operation.kind == AtomicKind::CompareAndSwap {
+        let (expected, new) = if swaps_half {
             let compared = self.expected.unwrap_or(Operand::RZ);
             let expected = select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, compared]);
             (expected, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, self.value]))
@@ -159,20 +196,25 @@ impl Atomic {
             let keep = self.selector(select, 0x3254, 0x7610, is_lower);
             (before, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, keep, sums]))
         };
-        let seen = self.swap(select, Class::R, address, expected, new);
-        let is_done = if self.operation.kind == AtomicKind::CompareAndSwap {
-            // Done if the other half of the word has not changed: then either the swap succeeded, or the addressed half differs from the
-            // compare value.
-            let others = [seen, expected].map(|whole| select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[whole, insert]));
-            select.equal(others[0], others[1])
+        let is_done = if loads_again {
+            self.swap_and_test(select, Class::R, address, before, new)
         } else {
-            select.equal(seen, before)
+            let seen = self.swap(select, Class::R, address, expected, new);
+            let is_done = if swaps_half { self.keeps_other_half(select, seen, expected, insert) } else { select.equal(seen, before) };
+            select.b.assign(word, seen);
+            is_done
         };
-        select.b.assign(word, seen);
         select.close_loop(is_done, again);
         let found = select.b.whole(word);
         let distance = select.b.define(Class::R, "SHF.L.U32 $, {}, 0x3, RZ", &[upper]);
         select.b.define(Class::R, "SHF.R.U32.HI $, RZ, {}, {}", &[distance, found])
+    }
+
+    /// Emits a test whether the half of a word that is not addressed is the same in two words. If it has not changed, a compare-and-swap of
+    /// the addressed half is done: either the swap succeeded, or the addressed half differs from the compare value.
+    fn keeps_other_half(&self, select: &mut Select<'_>, seen: Operand, expected: Operand, insert: Operand) -> Operand {
+        let others = [seen, expected].map(|whole| select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[whole, insert]));
+        select.equal(others[0], others[1])
     }
 
     /// Returns one of two byte selectors, depending on whether the lower half is addressed.

@@ -42,7 +42,8 @@ impl LoopBound {
         let condition = old_loop.condition()?;
         let compare = definitions.unguarded(function, condition.value).filter(|&inst| old_loop.contains(inst))?;
         let data = &function.insts[compare];
-        let is_first = function.results(compare)[0].value() == Some(condition.value) && function.results(compare)[1].value().is_none();
+        let [first, second] = function.results(compare) else { return None };
+        let is_first = first.value() == Some(condition.value) && second.value().is_none();
         let (relation, is_unsigned) = match data.modifiers.as_slice() {
             [relation, Symbol::AND] => (*relation, false),
             [relation, Symbol::U32, Symbol::AND] => (*relation, true),

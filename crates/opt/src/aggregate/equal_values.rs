@@ -1,0 +1,116 @@
+//! Finds the values that are equal in all threads that execute an instruction together.
+//!
+//! [`Uniformity`] assumes that threads of a warp that execute an instruction together are in the same iteration of every loop around it.
+//! That holds as long as each divergence ends at its reconvergence point. It does not hold if threads may pass a convergence barrier
+//! without waiting for the others: while a thread inside the region yields or waits for other threads (`YIELD`, `WARPSYNC`, `BAR`), the
+//! hardware releases the threads that wait at the `BSYNC`. These may start the next iteration of an outer loop and meet the others in an
+//! inner loop whose counter is then different in the two groups:
+//!
+//! ```text
+//! bb1: YIELD; ...              // an outer loop whose exit depends on memory
+//! bb2: %i = PHI ...            // an inner loop with a divergent exit: some threads wait after it, are released, start again at bb1,
+//!      REDG.E.ADD [%a], %i     // and arrive here with %i = 0 together with threads that have %i = 3
+//! ```
+//!
+//! In a function where this may happen (found on sm_90a, by a random program), values that depend on a phi or on an exchange between
+//! threads do not count as equal.
+
+use oriole_ir::analysis::{ControlFlow, Loops, PostDominators, Uniformity};
+use oriole_ir::{Block, Function, Inst, Operand, Pseudo, Value};
+use oriole_isa::{Effect, Opcode};
+use oriole_support::{BitSet, Index};
+use rustc_hash::FxHashSet;
+
+use crate::insert_yields::waiting_headers;
+
+/// The search of [`may_mix_iterations`] visits at most this many blocks for each block of the function.
+const MAX_VISITS: usize = 16;
+
+/// The values that are equal in threads that execute an instruction together.
+pub(super) struct EqualValues {
+    /// The values that are equal in threads of the same iteration.
+    uniformity: Uniformity,
+    /// The values that may differ between threads of different iterations; empty if only threads of the same iteration execute an
+    /// instruction together.
+    path_dependent: BitSet<Value>,
+}
+
+impl EqualValues {
+    /// Finds the values of a function.
+    pub(super) fn compute(function: &Function, flow: &ControlFlow) -> EqualValues {
+        let uniformity = Uniformity::compute(function, flow);
+        let mut path_dependent = BitSet::new(function.values.len());
+        if may_mix_iterations(function, flow, &uniformity) {
+            // In reverse post order, definitions come before their uses, except for the uses in phis, which count in any case.
+            for &inst in flow.reverse_post_order().iter().flat_map(|&block| &function.blocks[block].insts) {
+                let data = &function.insts[inst];
+                let depends = data.is(Pseudo::Phi)
+                    || data.op.effect() == Effect::Lanes
+                    || function.used(inst).any(|part| path_dependent.contains(part.value));
+                if depends {
+                    for value in function.defined(inst) {
+                        path_dependent.insert(value);
+                    }
+                }
+            }
+        }
+        EqualValues { uniformity, path_dependent }
+    }
+
+    /// Returns whether an operand is the same in all threads that execute its instruction together.
+    pub(super) fn is_equal(&self, operand: &Operand) -> bool {
+        self.uniformity.is_uniform_operand(operand) && operand.value().is_none_or(|value| !self.path_dependent.contains(value))
+    }
+
+    /// Returns whether an operand may differ between threads of the same iteration.
+    pub(super) fn is_divergent(&self, operand: &Operand) -> bool {
+        !self.uniformity.is_uniform_operand(operand)
+    }
+}
+
+/// Returns whether threads in different iterations of a loop may execute an instruction together. For each divergent branch, the blocks
+/// between it and its reconvergence point are searched for an instruction at which a thread yields or waits, and for a start of the next
+/// iteration of a loop in which the reconvergence point lies: such a loop may get no convergence barrier.
+fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> bool {
+    let loops = Loops::compute(function, flow);
+    if loops.iter().next().is_none() || uniformity.divergent_branches().is_empty() {
+        return false;
+    }
+    if loops.iter().any(|id| loops.get(id).is_irreducible) {
+        return true;
+    }
+    let mut yields: BitSet<Block> = BitSet::new(function.blocks.len());
+    for header in waiting_headers(function, &loops) {
+        yields.insert(header);
+    }
+    let waits = |&inst: &Inst| {
+        let opcode = function.insts[inst].op.machine();
+        opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
+    };
+    let post_dominators = PostDominators::compute(function, flow);
+    let divergent: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
+    let mut visits_left = MAX_VISITS * flow.reverse_post_order().len();
+    let mut last_visit: Vec<Option<Block>> = vec![None; function.blocks.len()];
+    for &branch in flow.reverse_post_order() {
+        if !function.terminators(branch).iter().any(|inst| divergent.contains(inst)) {
+            continue;
+        }
+        let meeting = post_dominators.immediate(branch);
+        let mut work: Vec<Block> = flow.successors(branch).to_vec();
+        while let Some(block) = work.pop() {
+            if Some(block) == meeting || last_visit[block.position()].replace(branch) == Some(branch) {
+                continue;
+            }
+            let starts_iteration = || {
+                let Some(id) = loops.innermost(block).filter(|&id| loops.get(id).header == block) else { return false };
+                loops.contains(id, branch) && meeting.is_some_and(|meeting| loops.contains(id, meeting))
+            };
+            if visits_left == 0 || yields.contains(block) || starts_iteration() || function.blocks[block].insts.iter().any(waits) {
+                return true;
+            }
+            visits_left -= 1;
+            work.extend(flow.successors(block));
+        }
+    }
+    false
+}
