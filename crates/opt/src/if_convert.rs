@@ -26,7 +26,7 @@
 use oriole_hardware::Hardware;
 use oriole_hardware::costs::Costs;
 use oriole_ir::analysis::ControlFlow;
-use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Role, Target, Value, machine};
+use oriole_ir::{Block, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Target, Value, machine};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use smallvec::SmallVec;
@@ -234,7 +234,7 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
 fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
     let (taken, other) = join_predecessors(branch, block);
     let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
-        Some(OperandKind::Value(part)) => part == function.whole(part.value),
+        Some(OperandKind::Value(part)) => part == function.whole(part.value) || function.values[part.value].file == RegFile::General,
         Some(OperandKind::Undefined) => true,
         _ => false,
     };
@@ -314,21 +314,39 @@ fn append_arm(
     let mut insts = std::mem::take(&mut function.blocks[arm].insts);
     insts.pop();
     let mut extra: Vec<Inst> = Vec::new();
-    let mut merged = SmallVec::new();
-    for &(old, new) in pairs {
+    let mut merged: SmallVec<[Operand; 8]> = pairs.iter().map(|&(old, _)| old).collect();
+    // Whole values first: a register of a value is a register of its merged value.
+    let mut order: SmallVec<[usize; 8]> = (0..pairs.len()).collect();
+    order.sort_by_key(|&at| !is_whole(function, pairs[at].1));
+    for (done, &at) in order.iter().enumerate() {
+        let (mut old, new) = pairs[at];
         if old.kind == new.kind || new.kind == OperandKind::Undefined {
-            merged.push(old);
-        } else if old.kind == OperandKind::Undefined || tie_definition(function, readers, &insts, guard, old, new, target) {
-            merged.push(new);
-        } else {
-            let class = new.value().map_or(oriole_ir::Class::R, |value| function.values[value]);
-            let value = function.new_value(class);
-            let result = Operand::from(function.whole(value));
-            let copy =
-                function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), Some(guard), &[result, new, old.with_role(Role::Tied(0))], 1);
-            extra.push(copy);
-            merged.push(result);
+            continue;
         }
+        if let Some(&same) = order[..done].iter().find(|&&earlier| pairs[earlier] == pairs[at]) {
+            merged[at] = merged[same];
+            continue;
+        }
+        let container = order[..done].iter().find(|&&whole| is_register_of(function, pairs[at], pairs[whole]));
+        if let (Some(&whole), Some(part)) = (container, new.part())
+            && let Some(value) = merged[whole].value()
+        {
+            merged[at] = Operand::from(Part { value, ..part });
+            continue;
+        }
+        if !is_whole(function, old) {
+            let (copy, result) = new_copy(function, None, &[old]);
+            function.blocks[block].insts.push(copy);
+            old = result;
+        }
+        let uses = pairs.iter().filter(|&&pair| pair == pairs[at] || is_register_of(function, pair, pairs[at])).count();
+        merged[at] = if old.kind == OperandKind::Undefined || tie_definition(function, readers, &insts, guard, (old, new, uses), target) {
+            new
+        } else {
+            let (copy, result) = new_copy(function, Some(guard), &[new, old.with_role(Role::Tied(0))]);
+            extra.push(copy);
+            result
+        };
     }
     for &inst in &insts {
         let is_free = match function.insts[inst].op {
@@ -347,18 +365,47 @@ fn append_arm(
     merged
 }
 
-/// Guards the definition of `new` in an arm and ties it to `old`, so that it keeps the old value if the guard does not hold. Returns false
-/// and changes nothing if `new` is not defined in the arm, or if it has other readers than the phi.
+/// Returns whether an operand is no value, or all registers of one.
+fn is_whole(function: &Function, operand: Operand) -> bool {
+    operand.part().is_none_or(|part| part == function.whole(part.value))
+}
+
+/// Returns whether a pair of operands is the same registers of the two values of another pair, as for `(%x[1], %y[1])` and `(%x, %y)`.
+fn is_register_of(function: &Function, pair: (Operand, Operand), whole: (Operand, Operand)) -> bool {
+    let (Some(old), Some(new)) = (pair.0.part(), pair.1.part()) else { return false };
+    is_whole(function, whole.0)
+        && is_whole(function, whole.1)
+        && (whole.0.value(), whole.1.value()) == (Some(old.value), Some(new.value))
+        && (old.first, old.count) == (new.first, new.count)
+        && !is_whole(function, pair.0)
+        && !is_whole(function, pair.1)
+}
+
+/// Makes a copy of the first of some sources to a new value. Returns the instruction and the value.
+fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) -> (Inst, Operand) {
+    let class = sources[0].part().map_or(Class::R, |part| {
+        let Class { file, align, .. } = function.values[part.value];
+        Class { file, width: part.count, align: align.min(part.count.next_power_of_two()) }
+    });
+    let value = function.new_value(class);
+    let result = Operand::from(function.whole(value));
+    let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_slice(&[result]);
+    operands.extend_from_slice(sources);
+    (function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), guard, &operands, 1), result)
+}
+
+/// Guards the definition of a new value in an arm and ties it to the old value, so that it keeps the old one if the guard does not hold.
+/// Returns false and changes nothing if the new value is not defined in the arm, or if it has other readers than `uses` phis.
 fn tie_definition(
     function: &mut Function,
     readers: &Readers,
     insts: &[Inst],
     guard: Guard,
-    old: Operand,
-    new: Operand,
+    (old, new, uses): (Operand, Operand, usize),
     target: Target,
 ) -> bool {
-    let Some(value) = new.value().filter(|&value| readers.count_of(value) == 1) else { return false };
+    let is_only_read_here = |&value: &Value| readers.count_of(value) as usize == uses && is_whole(function, new);
+    let Some(value) = new.value().filter(is_only_read_here) else { return false };
     let Some(&inst) = insts.iter().find(|&&inst| function.defined(inst).any(|defined| defined == value)) else { return false };
     let is_copy = function.insts[inst].is(Pseudo::Copy);
     if function.insts[inst].guard.is_some() || function.insts[inst].result_count() > 1 && is_copy || function.insts[inst].is(Pseudo::Pack) {
