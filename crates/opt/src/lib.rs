@@ -40,6 +40,7 @@ pub mod insert_yields;
 pub mod join_phis;
 mod known;
 pub mod legalize;
+mod loop_analyses;
 pub mod merge;
 pub mod narrow;
 mod redirect_edges;
