@@ -40,9 +40,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::rewrite::{Prelude, single_register};
-use emit::{
-    add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, emit_word, guard_predicate, new_operand,
-};
+use emit::{add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, guard_predicate, new_operand};
 
 mod emit;
 
@@ -353,7 +351,7 @@ impl Aggregate {
         let combined = match combination {
             Combination::Product => {
                 let count =
-                    *participants.count.get_or_insert_with(|| emit_word(&mut prelude, function, Opcode::POPC, &[], &[participants.mask]));
+                    *participants.count.get_or_insert_with(|| prelude.define(function, Class::R, Opcode::POPC, &[], &[participants.mask]));
                 self.emit_multiply_add(function, &mut prelude, atomic, count, None)
             }
             Combination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
@@ -382,7 +380,7 @@ impl Aggregate {
     fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
-        let leader = emit_word(prelude, function, Opcode::FLO, &[Symbol::U32], &[mask]);
+        let leader = prelude.define(function, Class::R, Opcode::FLO, &[Symbol::U32], &[mask]);
         let is_leader = emit_compare(prelude, function, Symbol::AND, lane, leader, Operand::PT);
         ParticipatingThreads { mask, leader, is_leader, count: None, rank: None }
     }
@@ -393,8 +391,8 @@ impl Aggregate {
         // The truth table of `a & b`.
         let table = Operand::from(AND_TABLE);
         let never = Operand::PT.inverted_predicate();
-        let below = emit_word(prelude, function, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
-        emit_word(prelude, function, Opcode::POPC, &[], &[below])
+        let below = prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
+        prelude.define(function, Class::R, Opcode::POPC, &[], &[below])
     }
 
     /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0. Returns
@@ -417,14 +415,14 @@ impl Aggregate {
             return match (known(function, atomic.value), base) {
                 (Some(1), None) => count,
                 (Some(1), Some(base)) => emit_sum(prelude, function, [count, base, Operand::RZ]),
-                _ => emit_word(prelude, function, Opcode::IMAD, &[], &[atomic.value, count, start]),
+                _ => prelude.define(function, Class::R, Opcode::IMAD, &[], &[atomic.value, count, start]),
             };
         }
         // The count has 32 bits, so two partial products are enough: low * count in 64 bits, and high * count added to its upper half.
         let [low, high] = [0, 1].map(|at| Operand::from(single_register(part, at)));
         let wide = prelude.define(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
         let Some(wide_part) = wide.part().filter(|_| known(function, high) != Some(0)) else { return wide };
-        let upper = emit_word(prelude, function, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
+        let upper = prelude.define(function, Class::R, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
         prelude.pack(function, RegFile::General, &[single_register(wide_part, 0).into(), upper])
     }
 
@@ -452,7 +450,7 @@ impl Aggregate {
             None => atomic.value,
         };
         let uniform = prelude.define(function, Class::UR, opcode, &modifiers, &[value]);
-        emit_word(prelude, function, Opcode::MOV, &[], &[uniform])
+        prelude.define(function, Class::R, Opcode::MOV, &[], &[uniform])
     }
 
     /// Rewrites an addition with prefix sums: the last thread performs it for the warp if all 32 threads participate; otherwise each thread
