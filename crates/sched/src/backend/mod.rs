@@ -42,7 +42,6 @@ mod ports;
 mod prefetch;
 mod pressure;
 mod rearrange;
-mod rearranging;
 mod reason;
 mod registry;
 mod schedule;
@@ -54,6 +53,7 @@ mod tensor;
 mod tree;
 mod warp_schedule;
 mod weighted;
+mod weighted_variant;
 
 pub use clock::{Length, estimate, lower_bound};
 pub use knobs::Knobs;

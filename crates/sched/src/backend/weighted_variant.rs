@@ -1,8 +1,7 @@
-//! The common part of the strategies that change a function as a whole and then order its regions as backend B.
+//! The common part of the strategies that order regions as backend B and differ from it outside of regions.
 //!
-//! Such a strategy consists of a name, a description and the function that makes the changes ([`super::rearrange`]); everything else is
-//! that of backend B. The strategies `global`, `software-pipelining`, `barrier-coalescence` and `prefetch` are values of
-//! [`RearrangingStrategy`].
+//! Such a strategy consists of a name, a description and one [`Variation`]; everything else is that of backend B. The strategies `global`,
+//! `software-pipelining`, `barrier-coalescence`, `prefetch` and `warp-schedule` are values of [`WeightedVariant`].
 
 use oriole_ir::Function;
 
@@ -11,23 +10,29 @@ use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 use super::weighted::WeightedScheduling;
 
-/// A strategy that changes the function before its regions are ordered, and orders the regions as backend B.
-pub(super) struct RearrangingStrategy {
+/// A strategy that orders the regions of a function as backend B, and does one thing more.
+pub(super) struct WeightedVariant {
     /// The name on the command line.
     pub(super) name: &'static str,
     /// The one-line description for help texts.
     pub(super) description: &'static str,
-    /// Changes the function and returns every change with its reason.
-    pub(super) rearrange: fn(&mut Function, RearrangeContext<'_>) -> Vec<CodeChange>,
+    /// What the strategy does beyond ordering the regions.
+    pub(super) variation: Variation,
 }
 
-impl Strategy for RearrangingStrategy {
-    /// Returns the name of the strategy on the command line.
+/// What a [`WeightedVariant`] does beyond ordering the regions of a function.
+pub(super) enum Variation {
+    /// Changes the function before its regions are ordered. The function returns every change with its reason.
+    Rearrange(fn(&mut Function, RearrangeContext<'_>) -> Vec<CodeChange>),
+    /// Chooses the yield flags of the control words by a simulation of several warps, after the order is final.
+    TuneYields,
+}
+
+impl Strategy for WeightedVariant {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         self.description
     }
@@ -47,13 +52,19 @@ impl Strategy for RearrangingStrategy {
         false
     }
 
-    /// Returns true: the strategy changes the function before its regions are ordered.
+    fn tunes_yields(&self) -> bool {
+        matches!(self.variation, Variation::TuneYields)
+    }
+
     fn rearranges(&self) -> bool {
-        true
+        matches!(self.variation, Variation::Rearrange(_))
     }
 
     /// Changes the function and returns every change with its reason.
     fn rearrange(&self, function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
-        (self.rearrange)(function, context)
+        match self.variation {
+            Variation::Rearrange(rearrange) => rearrange(function, context),
+            Variation::TuneYields => Vec::new(),
+        }
     }
 }
