@@ -31,7 +31,7 @@ const LONGEST_STALL: u8 = 15;
 
 /// Computes the control words of all instructions, and inserts `NOP`s after those whose latency is longer than the longest stall.
 pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
-    let machine = Machine { hardware };
+    let machine = TargetModel { hardware };
     machine.insert_nops(function);
     let mut controls = Controls::new(function);
     // The scoreboards that the previous instruction in the layout sets.
@@ -47,12 +47,12 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
 }
 
 /// The hardware that the code is for: the target, and its model with the changes of the user's hardware profile.
-struct Machine<'a> {
+struct TargetModel<'a> {
     /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
 }
 
-impl Machine<'_> {
+impl TargetModel<'_> {
     /// Inserts `NOP`s, each of which stalls as long as possible, after instructions whose fixed latency is longer than one stall.
     fn insert_nops(&self, function: &mut Function) {
         for block in function.layout.clone() {

@@ -7,7 +7,7 @@ use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::SyncRemark;
 use oriole_regalloc::Allocation;
 
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 use crate::error::{Failure, Fault};
 use crate::pass_log::PassLog;
 use crate::passes::Stage;
@@ -21,7 +21,7 @@ use crate::state::{FunctionState, Input, Selection};
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The machine code.
-    pub code: Code,
+    pub code: EmittedCode,
     /// Result of the register allocator, including the numbers of spilled bytes.
     pub allocation: Allocation,
     /// Size of the stack frame in local memory, in bytes.

@@ -21,7 +21,7 @@ use crate::convention;
 use crate::debug::location_lists::Alias;
 use crate::debug::registers::WordDefinition;
 use crate::debug::variables::FunctionVariables;
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 use crate::functions::FunctionFacts;
 use crate::history::History;
 use crate::options::Options;
@@ -105,7 +105,7 @@ pub struct FunctionState<'a> {
     /// The control words.
     pub controls: Option<Controls>,
     /// The machine code.
-    pub code: Option<Code>,
+    pub code: Option<EmittedCode>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<SyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.

@@ -81,7 +81,7 @@ pub struct Stats {
 /// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
 /// `BSYNC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Region {
+struct ConvergenceRegion {
     /// The block that sets the barrier (`BSSY`) at its end.
     entry: Block,
     /// The reconvergence point, whose first half waits on the barrier (`BSYNC`).
@@ -120,7 +120,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    let reliable: Vec<Region> =
+    let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &analyses.loops, *region)).collect();
     WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_synchronizations(function, target, &mut stats);
     insert_barriers(function, &regions);
@@ -258,7 +258,13 @@ fn may_wait(function: &Function, blocks: &[Block]) -> bool {
 }
 
 /// Returns the regions that get a barrier, with the placement rules of the module comment.
-fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
+fn find_regions(
+    function: &Function,
+    flow: &ControlFlow,
+    analyses: &CfgAnalyses,
+    divergent: &[Block],
+    stats: &mut Stats,
+) -> Vec<ConvergenceRegion> {
     let CfgAnalyses { dominators, post_dominators, loops } = analyses;
     // Reconvergence point -> nearest common dominator of the branches that reconverge there.
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
@@ -286,7 +292,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses,
         // The graph search comes last because it is the expensive test; outside loops no path can come back.
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
-            Some(entry) => regions.push(Region { entry, exit }),
+            Some(entry) => regions.push(ConvergenceRegion { entry, exit }),
             None => stats.skipped += 1,
         }
     }
@@ -302,7 +308,7 @@ fn calls_whole_warp_wait(function: &Function, block: Block, waits_for_whole_warp
 }
 
 /// Returns whether a path from the entry of a region to its exit contains one of `blocks`.
-fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) -> bool {
+fn passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: &FxHashSet<Block>) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -320,7 +326,7 @@ fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>)
 /// `BSYNC` may be released early: by a `YIELD` in a loop that waits for other threads, or by a thread that has to wait inside the region,
 /// at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed the
 /// `BSYNC`.) So a region with a loop, a call or such an instruction does not qualify.
-fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
+fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, region: ConvergenceRegion) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -391,7 +397,7 @@ fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, 
 /// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
 /// to its exit. Its entry dominates its exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block
 /// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
-fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
+fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats: &mut Stats) -> Vec<ConvergenceRegion> {
     // The common case: too few regions to exceed the limit.
     if regions.len() <= MAX_NESTING {
         return regions;
@@ -423,7 +429,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
 }
 
 /// Inserts the `BSSY` of every region before the terminators of its entry, and splits its exit.
-fn insert_barriers(function: &mut Function, regions: &[Region]) {
+fn insert_barriers(function: &mut Function, regions: &[ConvergenceRegion]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
         let after = function.new_block();

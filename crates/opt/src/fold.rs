@@ -59,7 +59,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 
 /// As [`run`], and records the constants and offsets that an instruction has no encoding for.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
-    let mut folder = Folder {
+    let mut folder = OperandFolder {
         definitions: Definitions::compute(function),
         encodability: encodability.take(),
         bases: PackedBases::default(),
@@ -123,7 +123,7 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
 }
 
 /// State of the pass for one function.
-struct Folder {
+struct OperandFolder {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// Answers whether the target can encode an instruction.
@@ -139,14 +139,14 @@ struct Folder {
 /// A register or register pair plus a constant.
 struct BasePlusConstant {
     /// The register or register pair that the constant is added to.
-    base: AddressBase,
+    base: FoldedBase,
     /// The constant that is added, in bytes for an address.
     constant: i64,
 }
 
 /// The base of an address, without added constants.
 #[derive(Clone, Copy)]
-enum AddressBase {
+enum FoldedBase {
     /// No base: the address is a constant.
     Absent,
     /// A register or an aligned register pair.
@@ -155,7 +155,7 @@ enum AddressBase {
     Halves(Part, Part),
 }
 
-impl Folder {
+impl OperandFolder {
     /// Applies all foldings of the pass to one instruction.
     fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         // Textures and surfaces take everything from registers. An H200 reports an illegal instruction for the zero register as a source of
@@ -516,22 +516,22 @@ impl Folder {
             let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
             (low, high) = (next_low, next_high);
             number = number.wrapping_add(added);
-            let base = aligned_pair(function, low, high).map_or(AddressBase::Halves(low, high), AddressBase::Registers);
+            let base = aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers);
             sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
             // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
             // test instead of the halves.
-            let as_pair = BasePlusConstant { base: AddressBase::Registers(base), constant: sum.constant };
+            let as_pair = BasePlusConstant { base: FoldedBase::Registers(base), constant: sum.constant };
             let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
                 self.record_offset(function, inst, sum.constant);
                 continue;
             }
-            if let AddressBase::Halves(low, high) = sum.base {
+            if let FoldedBase::Halves(low, high) = sum.base {
                 let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
-                sum.base = AddressBase::Registers(pair);
+                sum.base = FoldedBase::Registers(pair);
             }
             if let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) {
                 draft.store(function, inst);
@@ -544,11 +544,11 @@ impl Folder {
     /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
     fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
         match self.definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: AddressBase::Absent, constant: i64::from(number as i32) }),
+            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: FoldedBase::Absent, constant: i64::from(number as i32) }),
             Some(KnownWord::Constant { .. }) => None,
             None => {
                 let (base, number, _) = self.match_addition(function, part)?;
-                Some(BasePlusConstant { base: AddressBase::Registers(base), constant: i64::from(number as i32) })
+                Some(BasePlusConstant { base: FoldedBase::Registers(base), constant: i64::from(number as i32) })
             }
         }
     }
@@ -668,9 +668,9 @@ fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Dr
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
     let new = OperandKind::Integer(old.checked_add(sum.constant)?);
     draft.operands[at].kind = match sum.base {
-        AddressBase::Absent => OperandKind::Zero(RegFile::General),
-        AddressBase::Registers(base) => OperandKind::Value(base),
-        AddressBase::Halves(..) => return None,
+        FoldedBase::Absent => OperandKind::Zero(RegFile::General),
+        FoldedBase::Registers(base) => OperandKind::Value(base),
+        FoldedBase::Halves(..) => return None,
     };
     match offset {
         Some(offset) => draft.operands[offset].kind = new,

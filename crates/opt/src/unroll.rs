@@ -25,7 +25,7 @@
 //! instruction. Loops with barriers, fences and waiting instructions are unrolled only if the number of iterations is a constant; loops
 //! with calls, exits and warpgroup products are never unrolled. A loop whose header is marked (`.pragma "nounroll"`) stays.
 //!
-//! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`Budget`]).
+//! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
 use oriole_hardware::Hardware;
 use oriole_hardware::costs::Costs;
@@ -163,7 +163,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 }
 
 /// The number of instructions that unrolling may still add to the function.
-struct Budget {
+struct GrowthBudget {
     /// The number of instructions that may still be added.
     insts_left: usize,
 }
@@ -176,7 +176,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
     let definitions = Definitions::compute(function);
     let positions = layout_positions(function);
     let mut uniformity: Option<Uniformity> = None;
-    let mut budget = Budget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
+    let mut budget = GrowthBudget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
     for id in loops.iter() {
         let header = loops.get(id).header;
         let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());

@@ -34,7 +34,7 @@ use crate::check::{self, OrderViolation};
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::in_flight::{InFlight, phi_registers};
+use crate::in_flight::{InFlightResults, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
@@ -168,7 +168,13 @@ impl ChunkCode {
 
     /// Walks the blocks that end with a back edge, in their original order, to find the results in flight along the back edges: the loop
     /// headers are scheduled before these blocks.
-    fn walk_latches(&self, function: &Function, flow: &ControlFlow, in_flight: &mut InFlight<'_>, numbers: Option<&from_ir::ValueNumbers>) {
+    fn walk_latches(
+        &self,
+        function: &Function,
+        flow: &ControlFlow,
+        in_flight: &mut InFlightResults<'_>,
+        numbers: Option<&from_ir::ValueNumbers>,
+    ) {
         for (block, range) in &self.blocks {
             let is_back_edge = |to: &Block| flow.position(*to) <= flow.position(*block);
             if flow.successors(*block).iter().any(is_back_edge) {
@@ -188,13 +194,13 @@ struct BlockScratch<'a, 'm> {
     /// The scheduler of the backend, which is called for each region.
     scheduler: RegionScheduler,
     /// The results that are in flight at the current position.
-    in_flight: &'a mut InFlight<'m>,
+    in_flight: &'a mut InFlightResults<'m>,
     /// Dependences of the current block on its previous execution, if its only region is the body of a loop.
     carried: Vec<CarriedEdge>,
 }
 
 /// A new order of a block, with its estimated time.
-struct Attempt {
+struct BlockOrder {
     /// Positions in the code, in the new order.
     order: Vec<usize>,
     /// Estimated cycles of the old order.
@@ -214,7 +220,7 @@ struct Attempt {
 /// The result of the search for an order of a block within a register budget.
 struct BudgetSearch {
     /// The new order. `None` if every order that was tried needs too many registers.
-    attempt: Option<Attempt>,
+    attempt: Option<BlockOrder>,
     /// Estimated cycles of the new order, or of the old order if there is no new one.
     cycles: u64,
     /// Lower bound on the cycles of any order.
@@ -244,7 +250,7 @@ impl Scheduler<'_> {
         let chunks = chunks(function, self.backend.strategy().chunk_threshold());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
-        let mut in_flight = InFlight::new(self.model, numbers.empty().registers(), function);
+        let mut in_flight = InFlightResults::new(self.model, numbers.empty().registers(), function);
         for chunk in &chunks {
             let chunk_code = chunk_code_of(function, chunk);
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
@@ -432,7 +438,7 @@ impl Scheduler<'_> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
-        let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
+        let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, self.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
@@ -507,11 +513,11 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
-    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut BlockScratch<'_, '_>, settings: &Settings) -> Attempt {
+    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut BlockScratch<'_, '_>, settings: &Settings) -> BlockOrder {
         let BlockScratch { builder, tracker, scheduler, in_flight, carried } = scratch;
         in_flight.restart_block();
         let strategy = self.backend.strategy();
-        let mut attempt = Attempt {
+        let mut attempt = BlockOrder {
             order: Vec::with_capacity(range.len()),
             cycles_before: 0,
             cycles: 0,
@@ -570,7 +576,7 @@ impl Scheduler<'_> {
         code: &Code,
         block: Block,
         range: &Range<usize>,
-        attempt: Option<Attempt>,
+        attempt: Option<BlockOrder>,
         stats: &mut Stats,
     ) -> Result<(), ScheduleError> {
         let Some(attempt) = attempt else { return Ok(()) };
@@ -591,16 +597,16 @@ impl Scheduler<'_> {
     }
 }
 
-impl Attempt {
+impl BlockOrder {
     /// Appends the items of a region to the order.
-    fn add_region(&mut self, code: &Code, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlight<'_>) {
+    fn add_region(&mut self, code: &Code, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlightResults<'_>) {
         let start = self.order.len();
         self.order.extend(order);
         self.order[start..].iter().for_each(|&position| in_flight.step(code, &code.items[position]));
     }
 
     /// Appends a scheduling barrier to the order and updates the register pressure.
-    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlight<'_>) {
+    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlightResults<'_>) {
         tracker.step_barrier(code, barrier);
         self.add_region(code, [barrier], in_flight);
     }

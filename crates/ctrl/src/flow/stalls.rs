@@ -49,8 +49,8 @@ use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::{SmallVec, smallvec};
 
-use super::Code;
-use super::control_flow::{ControlFlow, Worklist};
+use super::MachineCode;
+use super::control_flow::{MachineControlFlow, Worklist};
 use super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, latency_requirement};
 
 /// The reason for cycles of an instruction's stall. `first` is the position in the code of the instruction whose latency has to pass.
@@ -97,7 +97,7 @@ pub struct Shortfall {
 
 /// The last access to a register through a port, whose latency may not have passed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Access {
+struct TimedAccess {
     /// The register.
     register: Register,
     /// The port of the hardware model, which latencies depend on.
@@ -113,9 +113,9 @@ struct Access {
     inst: u32,
 }
 
-impl Access {
+impl TimedAccess {
     /// Returns whether the access makes the older access `other` irrelevant: both need the same distance to any later access.
-    fn supersedes(&self, other: &Access) -> bool {
+    fn supersedes(&self, other: &TimedAccess) -> bool {
         (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
     }
 }
@@ -131,7 +131,7 @@ const BOARDS: usize = 6;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BlockEndState {
     /// Accesses whose latency may not have passed, sorted by register.
-    accesses: Vec<Access>,
+    accesses: Vec<TimedAccess>,
     /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
     last_set: [(i64, u32); BOARDS],
     /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
@@ -166,7 +166,7 @@ impl BlockEndState {
 }
 
 /// Returns the number of cycles after which an access affects no later instruction.
-fn effect_cycles(model: &Model, access: &Access) -> i64 {
+fn effect_cycles(model: &Model, access: &TimedAccess) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
         model.max_need_by_port(DependenceKind::Raw, file, access.port).max(model.max_need_by_port(DependenceKind::Waw, file, access.port))
@@ -187,7 +187,7 @@ pub struct StallSummary {
 
 /// For hardware with dual issue: finds pairs of consecutive instructions on different units without a minimum stall, and sets the stall of
 /// the first one to 0, so that both issue in one cycle. A dependence between the two lengthens the stall again later.
-fn allow_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
+fn allow_pairs(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let may_pair = |inst: &InstAccesses| {
         let wants = rules.requirements(inst.opcode);
         !wants.yields_with_stall_0 && u32::from(wants.least_stall) <= rules.facts.least_stall && inst.class.unit() != Unit::Branch
@@ -213,8 +213,8 @@ fn allow_pairs(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlR
 
 /// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the causes if `with_causes`.
 pub(crate) fn compute_stalls(
-    code: &Code<'_>,
-    control_flow: &ControlFlow,
+    code: &MachineCode<'_>,
+    control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
     model: &Model,
     rules: &ControlRules,
@@ -233,7 +233,7 @@ pub(crate) fn compute_stalls(
         smallvec![StallPart { cycles: control.stall, cause: StallCause::MinimumStall, second: position as u32 }]
     };
     let parts = if with_causes { controls.iter().enumerate().map(own).collect() } else { Vec::new() };
-    let mut walker = Walker {
+    let mut walker = StallWalker {
         code,
         inst_accesses,
         model,
@@ -290,9 +290,9 @@ pub(crate) fn compute_stalls(
 }
 
 /// State of the walk over the blocks.
-struct Walker<'a> {
+struct StallWalker<'a> {
     /// The code in its final order.
-    code: &'a Code<'a>,
+    code: &'a MachineCode<'a>,
     /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
     /// The hardware model with the latencies.
@@ -302,7 +302,7 @@ struct Walker<'a> {
     /// For each instruction, its control word, whose stall is computed.
     controls: &'a mut [Control],
     /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
-    accesses: Vec<SmallVec<[Access; 4]>>,
+    accesses: Vec<SmallVec<[TimedAccess; 4]>>,
     /// Registers whose lists may have entries, to clear them before the next block.
     used_registers: Vec<Register>,
     /// For each scoreboard: issue time and position of the last instruction that set it.
@@ -318,14 +318,14 @@ struct Walker<'a> {
 /// Number of cycles missing before an instruction may issue, and the cause; 0 or negative if none are missing.
 type MissingCycles = (i64, StallCause);
 
-impl Walker<'_> {
+impl StallWalker<'_> {
     /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
     fn walk(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
         for register in self.used_registers.drain(..) {
             self.accesses[usize::from(register)].clear();
         }
         for access in &entry.accesses {
-            self.record_access(Access { issued_at: -access.issued_at, ..*access });
+            self.record_access(TimedAccess { issued_at: -access.issued_at, ..*access });
         }
         self.last_set = entry.last_set.map(|(age, first)| (-age, first));
         self.last_bar = (-entry.last_bar.0, entry.last_bar.1);
@@ -353,7 +353,7 @@ impl Walker<'_> {
             for access in &self.accesses[usize::from(register)] {
                 let age = current_cycle - access.issued_at;
                 if age < effect_cycles(self.model, access) {
-                    state.accesses.push(Access { issued_at: age, ..*access });
+                    state.accesses.push(TimedAccess { issued_at: age, ..*access });
                 }
             }
         }
@@ -367,7 +367,7 @@ impl Walker<'_> {
     }
 
     /// Adds an access to the list of its register. Replaces an older access through the same port.
-    fn record_access(&mut self, access: Access) {
+    fn record_access(&mut self, access: TimedAccess) {
         let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {
             self.used_registers.push(access.register);
@@ -385,7 +385,7 @@ impl Walker<'_> {
         let first = position as u32;
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
-                self.record_access(Access {
+                self.record_access(TimedAccess {
                     register: reg_access.register,
                     port: reg_access.port,
                     write,
@@ -470,7 +470,7 @@ impl Walker<'_> {
 
     /// Returns the cycles missing between an earlier access and one at `current_cycle` through `port`. Two reads never depend on each
     /// other.
-    fn missing_for_access(&self, access: &Access, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
+    fn missing_for_access(&self, access: &TimedAccess, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
         let kind = match (access.write, write) {
             (true, false) => DependenceKind::Raw,
             (false, true) => DependenceKind::War,
@@ -626,7 +626,7 @@ impl Walker<'_> {
                     let from = state.accesses.partition_point(|access| access.register < reg_access.register);
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
                         let (missing, cause) = self.missing_for_access(
-                            &Access { issued_at: -access.issued_at, ..*access },
+                            &TimedAccess { issued_at: -access.issued_at, ..*access },
                             reg_access.port,
                             write,
                             current_cycle,
@@ -654,7 +654,7 @@ impl Walker<'_> {
             }
         };
         for access in &state.accesses {
-            let access = Access { issued_at: -access.issued_at, ..*access };
+            let access = TimedAccess { issued_at: -access.issued_at, ..*access };
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
                     let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);

@@ -44,8 +44,8 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
-use super::Code;
-use super::control_flow::{ControlFlow, Worklist};
+use super::MachineCode;
+use super::control_flow::{MachineControlFlow, Worklist};
 use super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, latency_requirement};
 
 /// The event of an in-flight instruction that another instruction waits for.
@@ -90,7 +90,7 @@ pub struct Wait {
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
 const MAX_PER_REGISTER: usize = 16;
-/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`Walker::limit_carried`].
+/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`WaitWalker::limit_carried`].
 const MAX_CARRIED: usize = 128;
 /// Number of in-flight readers, and of writers, that a reduced state keeps for each register: one for each of two joining paths. The first
 /// instruction of the block waits for the others.
@@ -117,14 +117,19 @@ struct CarriedInst {
 }
 
 /// Computes all waits, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
-pub(crate) fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
+pub(crate) fn find_waits(
+    code: &MachineCode<'_>,
+    control_flow: &MachineControlFlow,
+    inst_accesses: &[InstAccesses],
+    model: &Model,
+) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<CarriedInst>>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
     for &root in &control_flow.roots {
         entry[root] = Some(Vec::new());
         worklist.push(root);
     }
-    let mut walker = Walker::new(inst_accesses, model);
+    let mut walker = WaitWalker::new(inst_accesses, model);
     let (mut state, mut spare) = (Vec::new(), Vec::new());
     while let Some(block) = worklist.pop() {
         state.clone_from(entry[block].get_or_insert_default());
@@ -191,14 +196,14 @@ fn merge_states(into: &mut Vec<CarriedInst>, from: &[CarriedInst], spare: &mut V
 
 /// An instruction that was put in flight during the walk over one block. It stays in the list after it is done.
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+struct InFlightInst {
     /// Position of the instruction in the code.
     position: u32,
     /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
     issue_rank: u32,
-    /// Number of entries for this instruction in the lists of [`Walker::writers`].
+    /// Number of entries for this instruction in the lists of [`WaitWalker::writers`].
     write_entries: u16,
-    /// Number of entries for this instruction in the lists of [`Walker::readers`].
+    /// Number of entries for this instruction in the lists of [`WaitWalker::readers`].
     read_entries: u16,
     /// Whether its results are outstanding.
     results_pending: bool,
@@ -211,7 +216,7 @@ struct InFlight {
 /// An entry in the list of in-flight accesses to a register.
 #[derive(Clone, Copy, Debug)]
 struct InFlightAccess {
-    /// The instruction, as an index into [`Walker::flights`].
+    /// The instruction, as an index into [`WaitWalker::flights`].
     flight: u32,
     /// Its access to the register.
     reg_access: RegAccess,
@@ -220,7 +225,7 @@ struct InFlightAccess {
 /// The in-flight accesses to one register, oldest first.
 type AccessList = SmallVec<[InFlightAccess; 4]>;
 
-/// The in-flight instructions of one in-order group, as indices into [`Walker::flights`].
+/// The in-flight instructions of one in-order group, as indices into [`WaitWalker::flights`].
 #[derive(Clone, Debug, Default)]
 struct InOrderGroup {
     /// The instructions in the order of issue.
@@ -230,7 +235,7 @@ struct InOrderGroup {
 }
 
 /// The state of the walk over one block. A "flight index" is an index into `flights`.
-struct Walker<'a> {
+struct WaitWalker<'a> {
     /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
     /// The hardware model with the latencies.
@@ -238,7 +243,7 @@ struct Walker<'a> {
     /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
     recorded_waits: Option<Vec<Wait>>,
     /// All instructions that were put in flight in this block, done or not. The other fields refer to them by index.
-    flights: Vec<InFlight>,
+    flights: Vec<InFlightInst>,
     /// For each register: the in-flight instructions that have not written their result to it yet, and stale entries.
     writers: Vec<AccessList>,
     /// For each register: the in-flight instructions that have not read it yet, and stale entries.
@@ -270,10 +275,10 @@ struct Walker<'a> {
     has_acquires: bool,
 }
 
-impl<'a> Walker<'a> {
+impl<'a> WaitWalker<'a> {
     /// Returns the state before the first block.
-    fn new(inst_accesses: &'a [InstAccesses], model: &'a Model) -> Walker<'a> {
-        Walker {
+    fn new(inst_accesses: &'a [InstAccesses], model: &'a Model) -> WaitWalker<'a> {
+        WaitWalker {
             inst_accesses,
             model,
             recorded_waits: None,
@@ -442,7 +447,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Waits for the in-flight instructions in `needed`, newest first: a wait for one may imply that older ones are done, and
-    /// [`Walker::wait_for_event`] then skips those.
+    /// [`WaitWalker::wait_for_event`] then skips those.
     fn wait_for_needed(&mut self, position: usize) {
         if self.needed.is_empty() {
             return;
@@ -543,7 +548,7 @@ impl<'a> Walker<'a> {
         let id = self.flights.len() as u32;
         let rank = if ordered { self.issue_rank } else { 0 };
         let in_order_guarantee = ordered && !inst_accesses.guarded;
-        self.flights.push(InFlight {
+        self.flights.push(InFlightInst {
             position: position as u32,
             issue_rank: rank,
             write_entries: 0,
@@ -638,7 +643,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Returns whether the guard predicate of an in-flight instruction has not been written since that instruction was issued.
-    fn guard_is_unchanged(&self, flight: &InFlight) -> bool {
+    fn guard_is_unchanged(&self, flight: &InFlightInst) -> bool {
         let guard = self.inst_accesses[flight.position as usize].guard;
         let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE));
         written.is_some_and(|&written| written < flight.issue_rank)

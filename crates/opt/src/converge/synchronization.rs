@@ -12,7 +12,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{Region, Stats};
+use super::{ConvergenceRegion, Stats};
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
@@ -23,7 +23,7 @@ pub(super) struct WarpConvergence<'a> {
     /// The blocks that end in a branch which threads of one warp may take differently.
     pub(super) divergent: &'a [Block],
     /// The regions after whose barrier all threads that entered the region together are sure to be converged.
-    pub(super) regions: &'a [Region],
+    pub(super) regions: &'a [ConvergenceRegion],
 }
 
 impl WarpConvergence<'_> {

@@ -42,7 +42,7 @@ type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
 /// The latest accesses of one cell.
 #[derive(Default)]
-struct Cell {
+struct CellAccesses {
     /// Node of the last store; `None` if there is none.
     store: Option<u32>,
     /// Nodes of the loads since that store.
@@ -68,7 +68,7 @@ struct SpaceState {
     /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
     /// For each base and cell index, the latest accesses of the cell.
-    cells: FxHashMap<(BaseId, i64), Cell>,
+    cells: FxHashMap<(BaseId, i64), CellAccesses>,
 }
 
 impl SpaceState {
