@@ -20,7 +20,8 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 use oriole_isa::{Opcode, Symbol};
 
-use super::{FoldedBase, OperandFolder, aligned_pair};
+use super::OperandFolder;
+use super::addresses::{FoldedBase, aligned_pair};
 use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
