@@ -171,7 +171,7 @@ fn find_roots(code: &MachineCode<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
 /// The worklist of a forward data-flow analysis. Blocks are taken in sweeps over the layout from front to back, so that most predecessors
 /// of a block are processed before the block. Adding a block that is already in the worklist has no effect.
 #[derive(Debug)]
-pub struct Worklist {
+pub(crate) struct Worklist {
     /// For each block: whether it is in the worklist.
     is_queued: Vec<bool>,
     /// The next block that the current sweep considers.

@@ -18,7 +18,7 @@
 pub mod boards;
 pub mod control_flow;
 pub mod reasons;
-pub mod reg_access;
+mod reg_access;
 pub mod reuse;
 pub mod stalls;
 pub mod waits;
