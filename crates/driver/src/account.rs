@@ -19,7 +19,7 @@ use crate::compile_function::Finished;
 use crate::function_report::FunctionReport;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
-use crate::schedule::Plan;
+use crate::schedule::SchedulePlan;
 
 pub use oriole_sched::report::latency_hiding::{DistanceKind, Distances};
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
@@ -35,7 +35,7 @@ pub struct SchedulingReport {
     /// Name of the function.
     pub name: String,
     /// The scheduling plan used; `None` if the function was not scheduled.
-    pub plan: Option<Plan>,
+    pub plan: Option<SchedulePlan>,
     /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
     /// Summaries of the scheduling passes.
