@@ -267,7 +267,7 @@ impl ProductFinder {
         None
     }
 
-    /// Returns whether `product_read_by` is a multiplication that `sum` may absorb in place of its source `operand`.
+    /// Returns whether `product` is a multiplication that `sum` may absorb in place of its source `operand`.
     fn can_absorb(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };

@@ -287,7 +287,7 @@ impl OperandFolder {
         }
     }
 
-    /// Makes a multiply-add with a factor of zero a move of the summand. Returns the opcode of the instruction.
+    /// Replaces a multiply-add with a factor of zero by a move of the summand. Returns the opcode of the instruction afterwards.
     fn fold_zero_product(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let is_low = opcode == Opcode::IMAD && data.modifiers.iter().all(|&modifier| modifier == Symbol::U32);
@@ -308,8 +308,8 @@ impl OperandFolder {
         Opcode::MOV
     }
 
-    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words.
-    /// Returns the opcode of the instruction.
+    /// Replaces the comparison of the upper words of two 64-bit numbers, if both words are known to be zero, by a copy of the result for
+    /// the lower words. Returns the opcode of the instruction afterwards.
     fn fold_equal_upper_words(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let has = |modifier: Symbol| data.modifiers.contains(&modifier);
@@ -344,7 +344,8 @@ impl OperandFolder {
         }
     }
 
-    /// Makes a `WARPSYNC` whose mask is known to name all threads one of all threads, which `converge` deletes where the warp is converged.
+    /// Replaces a `WARPSYNC` whose mask register is known to contain all threads by the form without a mask register. `converge` then
+    /// recognizes it as a synchronization of all threads, and deletes it where the warp is converged.
     fn fold_full_mask(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::WARPSYNC || !function.insts[inst].modifiers.is_empty() {
             return;

@@ -1,7 +1,7 @@
 //! Tracks the results that are still in flight when a block or a region starts.
 //!
-//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlightResults`] tracks the
-//! results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
+//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlightResults`] tracks
+//! the results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
 //! operands from before the region arrive ([`crate::graph::Graph::start_cycles`]).
 //!
 //! Example: `bb0` ends with `LDG R14`, which usually takes 400 cycles, and a branch; `bb1` has `FADD R6, R7, R14` and then four more loads.

@@ -1,7 +1,7 @@
 //! Synchronizations of the warp: inserts a `WARPSYNC` where an instruction needs the whole warp, and deletes those that are redundant.
 //!
-//! A `WARPSYNC` of all threads is redundant where the warp is converged: where no divergent branch and no call leads to, after another
-//! `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
+//! A `WARPSYNC` of all threads is redundant where the warp is converged: in code that no divergent branch and no call leads to, after
+//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
 //! waits. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
 //! is inserted before them.
 

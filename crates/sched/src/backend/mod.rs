@@ -10,6 +10,8 @@
 //! | B | a forward and a backward list scheduling pass; the priority is a weighted sum | [`weighted`] |
 //! | C | several list schedules with ordered trees as ready lists; the best score wins | [`tree`] |
 //!
+//! | strategy | algorithm | module |
+//! |---|---|---|
 //! | `permutation` | branch and bound: the shortest order of small regions, with proof | [`permutation`] |
 //! | `backtracking` | list scheduling that takes back decisions that lead to a stall | [`backtracking`] |
 //! | `critical-path`, `latency`, `scoreboard`, `tensor` | list scheduling by other priorities ([`engine`]) | one module each |

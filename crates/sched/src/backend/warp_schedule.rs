@@ -1,8 +1,8 @@
 //! Strategy `warp-schedule`: orders regions as backend B, and chooses where warps yield by a model of several warps.
 //!
 //! The yield flags are part of the control words (phase 120), which come after the order is final. The strategy only says that they are to
-//! be tuned ([`Variation::TuneYields`]); `oriole_ctrl::tune_yields` computes them with several rules, simulates the
-//! resident warps of a sub-partition with each, and keeps the best. The trace has the rule and the predicted cycles.
+//! be tuned ([`Variation::TuneYields`]); `oriole_ctrl::tune_yields` computes them with several rules, simulates the resident warps of a
+//! sub-partition with each, and keeps the best. The trace has the rule and the predicted cycles.
 //!
 //! The description of ptxas calls this "warp-level yield tuning for multi-warp scheduling".
 

@@ -162,7 +162,7 @@ pub(super) struct MemoryOrder {
     last_barrier: Option<u32>,
     /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
     exchanges: Vec<u32>,
-    /// Items with [`Item::converged_items`] since the latest point of divergence, which must stay before the next one.
+    /// Items with [`Item::converged`] since the latest point of divergence, which must stay before the next one.
     converged_items: Vec<u32>,
 }
 
