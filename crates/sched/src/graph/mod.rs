@@ -184,7 +184,7 @@ impl Graph {
 
 /// State of one register during the pass over a region.
 #[derive(Clone, Copy)]
-struct RegisterState {
+struct RegisterAccesses {
     /// The region that this state belongs to ([`Builder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
     /// Node of the last writer, or [`NONE`].
@@ -214,7 +214,7 @@ pub struct Builder<'m> {
     /// each region.
     stamp: u32,
     /// For each register number, its last writer and its readers since.
-    registers: Vec<RegisterState>,
+    registers: Vec<RegisterAccesses>,
     /// Elements of the linked lists of readers.
     readers: Vec<ReaderNode>,
     /// Accesses, fences and barriers of the region so far.
@@ -230,7 +230,7 @@ const BARRIER_CYCLES: u16 = 10;
 impl<'m> Builder<'m> {
     /// Creates a builder for code with `registers` register numbers.
     pub fn new(model: &'m Model, registers: usize) -> Builder<'m> {
-        let blank = RegisterState { stamp: 0, writer: NONE, writer_port: None, reader: NONE };
+        let blank = RegisterAccesses { stamp: 0, writer: NONE, writer_port: None, reader: NONE };
         Builder {
             model,
             stamp: 0,
@@ -326,10 +326,10 @@ impl<'m> Builder<'m> {
     }
 
     /// Returns the state of a register in the current region, cleared if the state is of an earlier region.
-    fn register(&mut self, register: u32) -> &mut RegisterState {
+    fn register(&mut self, register: u32) -> &mut RegisterAccesses {
         let state = &mut self.registers[register as usize];
         if state.stamp != self.stamp {
-            *state = RegisterState { stamp: self.stamp, writer: NONE, writer_port: None, reader: NONE };
+            *state = RegisterAccesses { stamp: self.stamp, writer: NONE, writer_port: None, reader: NONE };
         }
         state
     }
