@@ -8,8 +8,7 @@ use oriole_cubin::build::SavedRule;
 use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Space, Target};
-pub use oriole_isa::INSTRUCTION_BYTES;
-use oriole_isa::{Control, Instruction, Memory, encode, parse};
+use oriole_isa::{Control, INSTRUCTION_BYTES, Instruction, Memory, encode, parse};
 use oriole_support::Index;
 
 use crate::debug::location_lists::Alias;
