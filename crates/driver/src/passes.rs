@@ -122,7 +122,7 @@ passes! {
     28  "simplify-again",   AtLeast(1), optional, Optimize, simplify,         "the same for what unrolling made known";
     29  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
     30  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
-    31  "combine",          AtLeast(1), optional, Optimize, combine,          "replaces logic trees and sums of products or shifts by one instruction, and folds signs into operands";
+    31  "combine",          AtLeast(1), optional, Optimize, combine,          "joins logic trees and sums of products or shifts, and folds signs into operands";
     32  "forward-stores",   AtLeast(2), optional, Optimize, forward_stores,   "forwards stored words to loads, and removes repeated loads and overwritten stores";
     33  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
     34  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
