@@ -17,6 +17,18 @@ static int report(const char *call, nvPTXCompileResult status)
 
 #define CALL(name, ...) report(#name, name(__VA_ARGS__))
 
+/* Prints a log of `compiler` below its title, unless the log is empty. The two functions return the size of the log and its text. */
+#define PRINT_LOG(title, get_size, get_text)                       \
+    do {                                                           \
+        size_t log_size = 0;                                       \
+        if (CALL(get_size, compiler, &log_size) && log_size > 0) { \
+            char *log = malloc(log_size + 1);                      \
+            CALL(get_text, compiler, log);                         \
+            printf(title ":\n%s", log);                            \
+            free(log);                                             \
+        }                                                          \
+    } while (0)
+
 /* Returns the text of a file, with a zero byte at its end; the caller frees it. */
 static char *read_file(const char *path)
 {
@@ -50,21 +62,9 @@ int main(int count, char **arguments)
     }
     int is_compiled = CALL(nvPTXCompilerCompile, compiler, count - 3, (const char *const *)(arguments + 3));
 
+    PRINT_LOG("error log", nvPTXCompilerGetErrorLogSize, nvPTXCompilerGetErrorLog);
+    PRINT_LOG("info log", nvPTXCompilerGetInfoLogSize, nvPTXCompilerGetInfoLog);
     size_t size = 0;
-    if (CALL(nvPTXCompilerGetErrorLogSize, compiler, &size) && size > 0) {
-        char *log = malloc(size + 1);
-        CALL(nvPTXCompilerGetErrorLog, compiler, log);
-        printf("error log:\n%s", log);
-        free(log);
-    }
-    size = 0;
-    if (CALL(nvPTXCompilerGetInfoLogSize, compiler, &size) && size > 0) {
-        char *log = malloc(size + 1);
-        CALL(nvPTXCompilerGetInfoLog, compiler, log);
-        printf("info log:\n%s", log);
-        free(log);
-    }
-    size = 0;
     if (is_compiled && CALL(nvPTXCompilerGetCompiledProgramSize, compiler, &size)) {
         void *image = malloc(size);
         CALL(nvPTXCompilerGetCompiledProgram, compiler, image);

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use std::{env, fs};
 
-use oriole_ctrl::flow::{Block, Code, assign};
+use oriole_ctrl::flow::{MachineBlock, MachineCode, assign};
 use oriole_hardware::Hardware;
 use oriole_isa::{Instruction, Target, decode, encode, parse};
 
@@ -20,7 +20,7 @@ const MOST_GROWTH: f64 = 2.0;
 
 struct Shape {
     name: &'static str,
-    make: fn(usize) -> (Vec<usize>, Vec<Block>),
+    make: fn(usize) -> (Vec<usize>, Vec<MachineBlock>),
 }
 
 const SHAPES: [Shape; 6] = [
@@ -60,25 +60,25 @@ fn kinds(target: Target) -> Vec<Instruction> {
 
 const BRANCH: usize = ARITHMETIC + LOADS;
 
-fn single(kinds: Vec<usize>) -> (Vec<usize>, Vec<Block>) {
-    let blocks = vec![Block { range: 0..kinds.len(), successors: Vec::new() }];
+fn single(kinds: Vec<usize>) -> (Vec<usize>, Vec<MachineBlock>) {
+    let blocks = vec![MachineBlock { range: 0..kinds.len(), successors: Vec::new() }];
     (kinds, blocks)
 }
 
-fn arithmetic(size: usize) -> (Vec<usize>, Vec<Block>) {
+fn arithmetic(size: usize) -> (Vec<usize>, Vec<MachineBlock>) {
     single((0..size).map(|at| at % ARITHMETIC).collect())
 }
 
-fn loads(size: usize) -> (Vec<usize>, Vec<Block>) {
+fn loads(size: usize) -> (Vec<usize>, Vec<MachineBlock>) {
     single((0..size).map(|at| if at % 3 == 0 { ARITHMETIC + at / 3 % LOADS } else { at % ARITHMETIC }).collect())
 }
 
-fn many_in_flight(size: usize) -> (Vec<usize>, Vec<Block>) {
+fn many_in_flight(size: usize) -> (Vec<usize>, Vec<MachineBlock>) {
     single((0..size).map(|at| ARITHMETIC + at % LOADS).collect())
 }
 
 /// Returns blocks of eight instructions, each with the next two blocks as successors. A quarter of the instructions are loads.
-fn diamonds(size: usize) -> (Vec<usize>, Vec<Block>) {
+fn diamonds(size: usize) -> (Vec<usize>, Vec<MachineBlock>) {
     const LENGTH: usize = 8;
     let count = size / LENGTH;
     let kind = |at: usize| match at % LENGTH {
@@ -88,13 +88,13 @@ fn diamonds(size: usize) -> (Vec<usize>, Vec<Block>) {
     };
     let block = |number: usize| {
         let next = |step: usize| Some(number + step).filter(|&next| next < count);
-        Block { range: number * LENGTH..(number + 1) * LENGTH, successors: next(1).into_iter().chain(next(2)).collect() }
+        MachineBlock { range: number * LENGTH..(number + 1) * LENGTH, successors: next(1).into_iter().chain(next(2)).collect() }
     };
     ((0..count * LENGTH).map(kind).collect(), (0..count).map(block).collect())
 }
 
 /// Returns a sequence of loop nests, each with three nested loops.
-fn nested_loops(size: usize) -> (Vec<usize>, Vec<Block>) {
+fn nested_loops(size: usize) -> (Vec<usize>, Vec<MachineBlock>) {
     const LENGTH: usize = 8;
     const GROUP: usize = 6;
     let count = size / (LENGTH * GROUP) * GROUP;
@@ -111,14 +111,14 @@ fn nested_loops(size: usize) -> (Vec<usize>, Vec<Block>) {
             _ => None,
         };
         let successors = back.into_iter().chain(Some(number + 1).filter(|&next| next < count)).collect();
-        Block { range: number * LENGTH..(number + 1) * LENGTH, successors }
+        MachineBlock { range: number * LENGTH..(number + 1) * LENGTH, successors }
     };
     ((0..count * LENGTH).map(kind).collect(), (0..count).map(block).collect())
 }
 
-fn one_loop(size: usize) -> (Vec<usize>, Vec<Block>) {
+fn one_loop(size: usize) -> (Vec<usize>, Vec<MachineBlock>) {
     let (kinds, _) = loads(size);
-    let blocks = vec![Block { range: 0..kinds.len(), successors: vec![0] }];
+    let blocks = vec![MachineBlock { range: 0..kinds.len(), successors: vec![0] }];
     (kinds, blocks)
 }
 
@@ -141,7 +141,7 @@ fn main() {
 fn each(shape: &Shape, size: usize, kinds: &[Instruction], hardware: &Hardware<'_>, rounds: usize) -> f64 {
     let (numbers, blocks) = (shape.make)(size);
     let instructions: Vec<Instruction> = numbers.iter().map(|&number| kinds[number].clone()).collect();
-    let code = Code { instructions: &instructions, blocks };
+    let code = MachineCode { instructions: &instructions, blocks };
     // The system counts processor time in timer ticks, so short code is processed many times.
     let times = if rounds > 1 { SIZES[SIZES.len() - 1] / size } else { 1 };
     let timed = || {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{env, fs};
 
 use oriole_ctrl::flow::stalls::StallCause;
-use oriole_ctrl::flow::{Block, Code, assign_with_reasons};
+use oriole_ctrl::flow::{MachineBlock, MachineCode, assign_with_reasons};
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
 use oriole_hardware::Hardware;
@@ -123,7 +123,7 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
     }
     let blocks = blocks_of(&instructions, indirect);
     let hardware = Hardware::built_in(target);
-    let (ours, reasons) = assign_with_reasons(&Code { instructions: &instructions, blocks }, &hardware);
+    let (ours, reasons) = assign_with_reasons(&MachineCode { instructions: &instructions, blocks }, &hardware);
     total.functions += 1;
     total.instructions += instructions.len();
     for (at, (one, two)) in ours.iter().zip(&theirs).enumerate() {
@@ -191,7 +191,7 @@ fn next_name(instructions: &[Instruction], at: usize) -> &'static str {
 }
 
 /// Returns the basic blocks of decoded code; `indirect` has the targets of indirect branches.
-fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>>) -> Vec<Block> {
+fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>>) -> Vec<MachineBlock> {
     let count = instructions.len();
     let target_of = |number: usize| {
         instructions[number].operands.iter().find_map(|operand| match operand.value {
@@ -258,7 +258,7 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
     let block = |(&start, end): (&usize, usize)| {
         let on = || if end < count { vec![end] } else { Vec::new() };
         let successors = nexts(end - 1).unwrap_or_else(on).into_iter().filter_map(number_of).collect();
-        Block { range: start..end, successors }
+        MachineBlock { range: start..end, successors }
     };
     starts.iter().zip(ends).map(block).collect()
 }

@@ -18,7 +18,7 @@ use oriole_support::Index;
 
 use crate::Controls;
 use crate::flow::stalls::Shortfall;
-use crate::flow::{Block, Code, assign_all};
+use crate::flow::{MachineBlock, MachineCode, assign_all};
 
 /// Maximum number of times that the control words are computed. Each round but the last can insert one `NOP` (15 cycles) before an
 /// instruction, which together is enough for the longest latencies.
@@ -52,7 +52,7 @@ fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortf
         Instruction { control: Control::default(), ..instruction }
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
-    let code = Code { instructions: &instructions, blocks: blocks_of(function) };
+    let code = MachineCode { instructions: &instructions, blocks: blocks_of(function) };
     let done = assign_all(&code, hardware, false);
     for (&inst, control) in order.iter().zip(done.controls) {
         controls.set(inst, control);
@@ -81,7 +81,7 @@ fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
 
 /// Returns the basic blocks of the function for [`crate::flow`]. A block of the IR that ends in two branches becomes two basic blocks: a
 /// warp that takes the first branch does not execute the second one, so the second one's stall does not count on that path.
-fn blocks_of(function: &Function) -> Vec<Block> {
+fn blocks_of(function: &Function) -> Vec<MachineBlock> {
     let runs: Vec<(oriole_ir::Block, &[Inst])> = function
         .layout
         .iter()
@@ -111,7 +111,7 @@ fn blocks_of(function: &Function) -> Vec<Block> {
             branch_targets(function, last).filter_map(|next| first_block_of[next.position()]).chain(next).collect();
         successors.sort_unstable();
         successors.dedup();
-        blocks.push(Block { range: start..end, successors });
+        blocks.push(MachineBlock { range: start..end, successors });
         start = end;
     }
     blocks

@@ -31,14 +31,14 @@ const LONGEST_STALL: u8 = 15;
 
 /// Computes the control words of all instructions, and inserts `NOP`s after those whose latency is longer than the longest stall.
 pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
-    let machine = Machine { hardware };
-    machine.insert_nops(function);
+    let assigner = SerialAssigner { hardware };
+    assigner.insert_nops(function);
     let mut controls = Controls::new(function);
     // The scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            let control = machine.control_of(function, inst, wait);
+            let control = assigner.control_of(function, inst, wait);
             wait = control.write_barrier.map_or(0, |index| 1 << index) | control.read_barrier.map_or(0, |index| 1 << index);
             controls.set(inst, control);
         }
@@ -46,13 +46,13 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     controls
 }
 
-/// The hardware that the code is for: the target, and its model with the changes of the user's hardware profile.
-struct Machine<'a> {
+/// Computes control words for a target, with the changes of the user's hardware profile.
+struct SerialAssigner<'a> {
     /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
 }
 
-impl Machine<'_> {
+impl SerialAssigner<'_> {
     /// Inserts `NOP`s, each of which stalls as long as possible, after instructions whose fixed latency is longer than one stall.
     fn insert_nops(&self, function: &mut Function) {
         for block in function.layout.clone() {

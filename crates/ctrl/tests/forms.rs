@@ -4,7 +4,7 @@
 //! and read each register it writes. A form that cannot set a scoreboard according to the table must not get one, and an instruction with
 //! no source but its guard must not get one for its reads.
 
-use oriole_ctrl::flow::{Block, Code, assign};
+use oriole_ctrl::flow::{MachineBlock, MachineCode, assign};
 use oriole_hardware::Hardware;
 use oriole_isa::table::FormId;
 use oriole_isa::{AccessPlace, Control, Instruction, Opcode, RegFile, Target, accesses, decode, encode, parse};
@@ -38,8 +38,8 @@ fn control_of(instruction: &Instruction, target: Target) -> Control {
             instructions.extend(other);
         }
     }
-    let blocks = vec![Block { range: 0..instructions.len(), successors: Vec::new() }];
-    assign(&Code { instructions: &instructions, blocks }, &Hardware::built_in(target))[0]
+    let blocks = vec![MachineBlock { range: 0..instructions.len(), successors: Vec::new() }];
+    assign(&MachineCode { instructions: &instructions, blocks }, &Hardware::built_in(target))[0]
 }
 
 #[test]

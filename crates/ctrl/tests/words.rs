@@ -2,7 +2,7 @@
 //! tests are files (`filetests/ctrl`); these have instructions, blocks or conditions that a file cannot express.
 
 use oriole_ctrl::flow::stalls::StallCause;
-use oriole_ctrl::flow::{Assignment, Block, Code, assign_all, assign_with_reasons};
+use oriole_ctrl::flow::{Assignment, MachineBlock, MachineCode, assign_all, assign_with_reasons};
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
@@ -16,18 +16,18 @@ fn code(lines: &[&str]) -> Vec<Instruction> {
     lines.iter().enumerate().map(read).collect()
 }
 
-fn assign_blocks(lines: &[&str], blocks: Vec<Block>) -> Assignment {
+fn assign_blocks(lines: &[&str], blocks: Vec<MachineBlock>) -> Assignment {
     let instructions = code(lines);
-    assign_all(&Code { instructions: &instructions, blocks }, &Hardware::built_in(Target::parse("sm_90a").unwrap()), true)
+    assign_all(&MachineCode { instructions: &instructions, blocks }, &Hardware::built_in(Target::parse("sm_90a").unwrap()), true)
 }
 
 /// Returns the control words of one block.
 fn words(lines: &[&str]) -> Vec<Control> {
-    assign_blocks(lines, vec![Block { range: 0..lines.len(), successors: Vec::new() }]).controls
+    assign_blocks(lines, vec![MachineBlock { range: 0..lines.len(), successors: Vec::new() }]).controls
 }
 
-fn block(start: usize, end: usize, successors: &[usize]) -> Block {
-    Block { range: start..end, successors: successors.to_vec() }
+fn block(start: usize, end: usize, successors: &[usize]) -> MachineBlock {
+    MachineBlock { range: start..end, successors: successors.to_vec() }
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn parts_of_a_stall_name_the_instruction_that_must_wait() {
     let lines =
         ["LDG.E R0, desc[UR4][R2.64]", "ISETP.NE.AND P0, PT, R4, R5, PT", "IADD3 R6, R0, R5, RZ", "@P0 IADD3 R7, R5, R5, RZ", "EXIT"];
     let instructions = code(&lines);
-    let code = Code { instructions: &instructions, blocks: vec![block(0, lines.len(), &[])] };
+    let code = MachineCode { instructions: &instructions, blocks: vec![block(0, lines.len(), &[])] };
     let (controls, reasons) = assign_with_reasons(&code, &Hardware::built_in(Target::parse("sm_90a").unwrap()));
     for (control, parts) in controls.iter().zip(&reasons.stalls) {
         assert_eq!(control.stall, parts.iter().map(|part| part.cycles).sum::<u8>());

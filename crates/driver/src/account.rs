@@ -12,18 +12,18 @@ use oriole_sched::backend::AllocationStage;
 use oriole_sched::report::guidance::{self, GuidanceInput, PassSummary};
 use oriole_sched::report::latency_hiding;
 use oriole_sched::report::lines::{self, ExtraLatency};
-use oriole_sched::report::statistics::{Figure, FunctionStatistics, LinkFacts};
+use oriole_sched::report::statistics::{FunctionStatistics, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
 
 use crate::compile_function::Finished;
 use crate::function_report::FunctionReport;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
-use crate::schedule::Plan;
+use crate::schedule::SchedulePlan;
 
 pub use oriole_sched::report::latency_hiding::{DistanceKind, Distances};
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
-pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetrics};
+pub use oriole_sched::report::statistics::{LoopMetrics, StatisticsFigure};
 
 /// Assumed number of threads per block if the kernel does not declare it: one warp per hardware scheduler, so that only the registers
 /// determine the occupancy.
@@ -35,15 +35,15 @@ pub struct SchedulingReport {
     /// Name of the function.
     pub name: String,
     /// The scheduling plan used; `None` if the function was not scheduled.
-    pub plan: Option<Plan>,
+    pub plan: Option<SchedulePlan>,
     /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
     /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
     /// Named statistics before register allocation; empty unless requested.
-    pub before: Vec<(String, Figure)>,
+    pub before: Vec<(String, StatisticsFigure)>,
     /// Named statistics after register allocation; empty unless requested.
-    pub after: Vec<(String, Figure)>,
+    pub after: Vec<(String, StatisticsFigure)>,
     /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,
     /// Statistics of the final code; `None` unless requested.

@@ -6,26 +6,26 @@ use std::time::Duration;
 
 /// The start of a time measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(#[cfg(not(all(target_family = "wasm", target_os = "unknown")))] std::time::Instant);
+pub struct Stopwatch(#[cfg(not(all(target_family = "wasm", target_os = "unknown")))] std::time::Instant);
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
-impl Clock {
+impl Stopwatch {
     /// Starts a measurement.
-    pub fn start() -> Clock {
-        Clock(std::time::Instant::now())
+    pub fn start() -> Stopwatch {
+        Stopwatch(std::time::Instant::now())
     }
 
-    /// Returns the time since [`Clock::start`].
+    /// Returns the time since [`Stopwatch::start`].
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
-impl Clock {
+impl Stopwatch {
     /// Starts a measurement that is always zero.
-    pub fn start() -> Clock {
-        Clock()
+    pub fn start() -> Stopwatch {
+        Stopwatch()
     }
 
     /// Returns zero.

@@ -7,21 +7,21 @@ use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::SyncRemark;
 use oriole_regalloc::Allocation;
 
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 use crate::error::{Failure, Fault};
 use crate::pass_log::PassLog;
 use crate::passes::Stage;
 use crate::pipeline::{run_stage, stop_after_search};
 use crate::report_data::ReportData;
-use crate::schedule::Plan;
+use crate::schedule::SchedulePlan;
 use crate::search;
-use crate::state::{FunctionState, Input, Selection};
+use crate::state::{FunctionInput, FunctionState, Selection};
 
 /// A compiled function.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The machine code.
-    pub code: Code,
+    pub code: EmittedCode,
     /// Result of the register allocator, including the numbers of spilled bytes.
     pub allocation: Allocation,
     /// Size of the stack frame in local memory, in bytes.
@@ -31,7 +31,7 @@ pub struct Finished {
     /// The symbol names that the patches of the code refer to by index.
     pub symbols: Vec<String>,
     /// The scheduling plan used; `None` if the function was not scheduled.
-    pub plan: Option<Plan>,
+    pub plan: Option<SchedulePlan>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<SyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
@@ -60,7 +60,7 @@ pub struct FunctionOutcome {
 }
 
 /// Compiles one function. On failure the log is complete up to the pass that failed.
-pub fn compile_function(input: Input<'_>) -> FunctionOutcome {
+pub fn compile_function(input: FunctionInput<'_>) -> FunctionOutcome {
     let mut state = FunctionState::new(&input);
     let result = run_all(&mut state);
     let callees = state.selection.callees.clone();

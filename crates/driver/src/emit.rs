@@ -8,8 +8,7 @@ use oriole_cubin::build::SavedRule;
 use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Space, Target};
-pub use oriole_isa::INSTRUCTION_BYTES;
-use oriole_isa::{Control, Instruction, Memory, encode, parse};
+use oriole_isa::{Control, INSTRUCTION_BYTES, Instruction, Memory, encode, parse};
 use oriole_support::Index;
 
 use crate::debug::location_lists::Alias;
@@ -21,7 +20,7 @@ const CODE_ALIGN: usize = 128;
 
 /// The machine code of a function. Offsets are in bytes from its start.
 #[derive(Clone, Debug, Default)]
-pub struct Code {
+pub struct EmittedCode {
     /// The bytes of the machine code, including padding.
     pub bytes: Vec<u8>,
     /// Offsets of the `EXIT` instructions.
@@ -65,10 +64,10 @@ pub struct Patch {
 }
 
 /// Encodes a function. Returns an error message if an instruction has no encoding, which is a bug of an earlier pass.
-pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<Code, String> {
+pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<EmittedCode, String> {
     let offsets = block_offsets(function);
     let following = following_locations(function);
-    let mut code = Code::default();
+    let mut code = EmittedCode::default();
     for (&block, following) in function.layout.iter().zip(following) {
         let insts = &function.blocks[block].insts;
         let locations = locations(function, block, following);
@@ -159,7 +158,7 @@ fn locations(function: &Function, block: Block, following: Option<Location>) -> 
     locations
 }
 
-impl Code {
+impl EmittedCode {
     /// Records a change of the stack depth after the instruction at `offset`: a prologue or epilogue moves the stack pointer by the size of
     /// the frame; the code after a return is reached from before the epilogue, where the frame still exists.
     fn record_stack_depth(&mut self, function: &Function, inst: Inst, offset: u32) {
@@ -212,10 +211,10 @@ impl Code {
     }
 }
 
-/// The bit in [`Code::sparse_mma_mask`] for sparse matrix products in tensor memory, which have the same opcodes as dense ones.
+/// The bit in [`EmittedCode::sparse_mma_mask`] for sparse matrix products in tensor memory, which have the same opcodes as dense ones.
 pub const SPARSE_TENSOR_MEMORY: u16 = 1 << 6;
 
-/// Returns the bit of a sparse matrix-multiply instruction in [`Code::sparse_mma_mask`]; 0 for other instructions.
+/// Returns the bit of a sparse matrix-multiply instruction in [`EmittedCode::sparse_mma_mask`]; 0 for other instructions.
 fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
     let data = &function.insts[inst];
     if !data.modifiers.iter().any(|modifier| modifier.spelling() == ".SP") {

@@ -3,7 +3,7 @@
 use oriole_ir::Location;
 use oriole_opt::settle_products::{SyncReason, SyncRemark};
 
-use crate::schedule::Plan;
+use crate::schedule::SchedulePlan;
 
 /// Resource usage of one function.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ pub struct FunctionReport {
     /// Number of machine instructions, without padding.
     pub instructions: usize,
     /// The scheduling plan used; `None` if the function was not scheduled.
-    pub plan: Option<Plan>,
+    pub plan: Option<SchedulePlan>,
     /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
     /// Remarks about waits and fences that were inserted, and about `setmaxnreg`, in the order of the code. At -O0,

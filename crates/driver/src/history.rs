@@ -93,7 +93,7 @@ pub struct History {
     /// For each instruction, its mnemonic, modifiers, guard and kinds of operands after the last pass.
     forms: Vec<RecordedForm>,
     /// The last decision of the scheduler about each instruction.
-    picks: HashMap<Inst, Pick>,
+    picks: HashMap<Inst, LastPick>,
     /// Whether a scheduling pass has run.
     is_scheduled: bool,
 }
@@ -111,7 +111,7 @@ struct RecordedForm {
 
 /// The last decision of the scheduler about an instruction. The fields are those of [`PlaceDecision`].
 #[derive(Clone, Copy, Debug)]
-enum Pick {
+enum LastPick {
     Chosen { phase: u8, cycle: u32, runner_up: Option<Inst>, reason: &'static str },
     Kept { phase: u8 },
 }
@@ -154,10 +154,10 @@ impl History {
             for pick in &attempt.picks {
                 let is_better = attempt.regions.get(pick.region).is_some_and(|&(.., is_better)| is_better);
                 if is_better {
-                    let chosen = Pick::Chosen { phase, cycle: pick.cycle, runner_up: pick.runner_up, reason: pick.reason.text() };
+                    let chosen = LastPick::Chosen { phase, cycle: pick.cycle, runner_up: pick.runner_up, reason: pick.reason.text() };
                     self.picks.insert(pick.picked, chosen);
                 } else {
-                    self.picks.entry(pick.picked).or_insert(Pick::Kept { phase });
+                    self.picks.entry(pick.picked).or_insert(LastPick::Kept { phase });
                 }
             }
         }
@@ -182,11 +182,11 @@ impl History {
         let history = |inst: Inst| {
             let form = self.forms.get(inst.position()).cloned().unwrap_or_default();
             let place = match self.picks.get(&inst) {
-                Some(&Pick::Chosen { phase, cycle, runner_up, reason }) => {
+                Some(&LastPick::Chosen { phase, cycle, runner_up, reason }) => {
                     let at = |other: Inst| offsets.get(&other).map_or(RunnerUp::Gone, |&offset| RunnerUp::At(offset));
                     PlaceDecision::Chosen { phase, cycle, runner_up: runner_up.map_or(RunnerUp::None, at), reason }
                 }
-                Some(&Pick::Kept { phase }) => PlaceDecision::Kept { phase },
+                Some(&LastPick::Kept { phase }) => PlaceDecision::Kept { phase },
                 None if self.is_scheduled => PlaceDecision::Fixed,
                 None => PlaceDecision::NotScheduled,
             };

@@ -6,11 +6,11 @@ use oriole_isa::Target;
 use oriole_isel::{Layout, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
 
-use crate::debug::variables::{FunctionVariables, VariableRegisters};
+use crate::debug::variables::{FunctionVariables, VariableRegisters, variable_registers};
 use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
-use crate::{debug, functions, registers, variables};
+use crate::{functions, registers, variables};
 
 /// A function to compile.
 pub struct Job<'m> {
@@ -82,8 +82,7 @@ pub fn jobs<'m>(
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
         let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
-        let mut debug_variables =
-            if options.keeps_variables() { debug::variables::variable_registers(module) } else { VariableRegisters::default() };
+        let mut debug_variables = if options.keeps_variables() { variable_registers(module) } else { VariableRegisters::default() };
         jobs.extend(wanted.into_iter().map(|id| Job {
             debug_variables: debug_variables.remove(&id).unwrap_or_default(),
             ..Job::new(number, module, id, &layouts[number], options.target)

@@ -71,7 +71,7 @@ pub use options::{
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, ScheduleMode};
 pub use pass_log::{Dump, IrObjects, Moment, PassLog, PassRun};
 pub use passes::{Levels, PASSES, Pass};
-pub use schedule::Plan;
+pub use schedule::SchedulePlan;
 
 /// Compiles modules into one cubin. On failure returns the errors of all functions, in source order.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use oriole_ir::Function;
 
-use crate::clock::Clock;
+use crate::clock::Stopwatch;
 use crate::hooks::Tracker;
 use crate::options::{Bisect, BisectDecision, PassOptions};
 
@@ -149,7 +149,7 @@ pub struct StartedMeasurement {
     /// Numbers of IR objects before the pass.
     objects: IrObjects,
     /// Start of the time measurement.
-    clock: Clock,
+    clock: Stopwatch,
 }
 
 impl<'a> Recorder<'a> {
@@ -166,8 +166,11 @@ impl<'a> Recorder<'a> {
 
     /// Starts a measurement; `None` if the options do not request measurements.
     pub fn start(&self, function: &Function) -> Option<StartedMeasurement> {
-        let start =
-            || StartedMeasurement { instructions: instruction_count(function), objects: IrObjects::count(function), clock: Clock::start() };
+        let start = || StartedMeasurement {
+            instructions: instruction_count(function),
+            objects: IrObjects::count(function),
+            clock: Stopwatch::start(),
+        };
         self.options.measure.then(start)
     }
 

@@ -25,7 +25,7 @@ use crate::job::{self, Job};
 use crate::link;
 use crate::options::Options;
 use crate::pass_log::{BisectCounter, PassLog, Recorder};
-use crate::state::Input;
+use crate::state::FunctionInput;
 use crate::whole_program::Program;
 use crate::{convention, functions, parallel, private_names};
 
@@ -160,7 +160,8 @@ impl CompilationResults<'_> {
             let &Job { module, id, ref variables, ref debug_variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
             let outcome = caches.with_idle_caches(|caches| {
-                let input = Input { module, id, variables, debug_variables, register_limit, facts, options, hardware, recorder, caches };
+                let input =
+                    FunctionInput { module, id, variables, debug_variables, register_limit, facts, options, hardware, recorder, caches };
                 compile_function(input)
             });
             tracker.finish_function(job.name(), size(job));

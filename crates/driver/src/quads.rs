@@ -96,7 +96,7 @@ fn symbol_operand(text: &str) -> Operand {
 }
 
 /// Appends instructions to a list.
-struct Writer<'a> {
+struct InstAppender<'a> {
     /// The function that is compiled.
     function: &'a mut Function,
     /// The list that instructions are appended to.
@@ -108,7 +108,7 @@ struct Writer<'a> {
 /// Appends the instructions of a fetch to `insts`; `call` is the call that represents the fetch until then.
 pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
-    let mut writer = Writer { function, insts, location };
+    let mut writer = InstAppender { function, insts, location };
     writer.save_and_activate_quads();
     writer.find_participants();
     for thread in 0..4 {
@@ -117,7 +117,7 @@ pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut
     writer.restore_and_deactivate();
 }
 
-impl Writer<'_> {
+impl InstAppender<'_> {
     /// Appends an unguarded instruction; `results` is the number of operands that are results.
     fn emit(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
         self.emit_guarded(None, opcode, modifiers, operands, results);

@@ -1,6 +1,6 @@
 //! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
-//! A [`Plan`] is a choice of scheduler backend and mode. Usually a function has one plan, given by the options, or with the backend that is
+//! A [`SchedulePlan`] is a choice of scheduler backend and mode. Usually a function has one plan, given by the options, or with the backend that is
 //! fastest on average in measurements. With the backend `auto`, the [`search`](crate::search) runs register allocation and phase 110 for
 //! several plans, and keeps the result with the best [`score`].
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
@@ -51,7 +51,7 @@ const DEFAULT_SEARCH_STEPS: usize = 10_000;
 
 /// A choice of backend, mode and occupancy with which to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct SchedulePlan {
     /// The backend.
     pub backend: Backend,
     /// The mode.
@@ -66,10 +66,10 @@ pub struct Plan {
     pub register_target: Option<i32>,
 }
 
-impl Plan {
+impl SchedulePlan {
     /// Returns a plan that schedules in both phases at full occupancy.
-    fn new(backend: Backend, mode: ScheduleMode) -> Plan {
-        Plan { backend, mode, before_allocation: true, after_allocation: true, occupancy_percent: 100, register_target: None }
+    fn new(backend: Backend, mode: ScheduleMode) -> SchedulePlan {
+        SchedulePlan { backend, mode, before_allocation: true, after_allocation: true, occupancy_percent: 100, register_target: None }
     }
 }
 
@@ -87,7 +87,7 @@ pub struct ScheduleContext<'a> {
 }
 
 /// Returns the plans to try for a function, in order; empty if it is not scheduled.
-pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
+pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) -> Vec<SchedulePlan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
@@ -97,27 +97,27 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
     };
     let usual = mode.unwrap_or(ScheduleMode::Ilp);
     match backend {
-        BackendChoice::Default => vec![Plan::new(CodeKind::of_function(function).default_strategy(options.level), usual)],
+        BackendChoice::Default => vec![SchedulePlan::new(CodeKind::of_function(function).default_strategy(options.level), usual)],
         BackendChoice::ByTarget => vec![published_plan(hardware.machine, usual)],
-        BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
+        BackendChoice::One(backend) => vec![SchedulePlan::new(backend, usual)],
         BackendChoice::Auto => {
             let modes = mode.map_or(&[ScheduleMode::Ilp, ScheduleMode::ReduceReg, ScheduleMode::DynBatch][..], |mode| match mode {
                 ScheduleMode::Ilp => &[ScheduleMode::Ilp],
                 ScheduleMode::ReduceReg => &[ScheduleMode::ReduceReg],
                 ScheduleMode::DynBatch => &[ScheduleMode::DynBatch],
             });
-            let all = modes.iter().flat_map(|&mode| Backend::tried_by_auto().map(move |backend| Plan::new(backend, mode)));
+            let all = modes.iter().flat_map(|&mode| Backend::tried_by_auto().map(move |backend| SchedulePlan::new(backend, mode)));
             all.collect()
         }
         BackendChoice::ByCode => {
             let kind = CodeKind::of_function(function);
-            kind.strategies(options.level).into_iter().map(|strategy| Plan::new(strategy, usual)).collect()
+            kind.strategies(options.level).into_iter().map(|strategy| SchedulePlan::new(strategy, usual)).collect()
         }
     }
 }
 
 /// Returns the lower occupancies whose gain is estimated for a plan, in percent of the resident warps of the original order.
-pub fn occupancies_to_estimate(plan: Plan, options: &Options) -> &'static [u32] {
+pub fn occupancies_to_estimate(plan: SchedulePlan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != ScheduleMode::ReduceReg && options.scheduling.knobs.register_target.is_none();
     if may_pay { &LOWER_OCCUPANCIES } else { &[] }
 }
@@ -136,15 +136,15 @@ pub fn max_trials(instructions: usize, options: &Options) -> usize {
 
 /// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only on targets that have it
 /// there.
-fn published_plan(machine: &Machine, mode: ScheduleMode) -> Plan {
+fn published_plan(machine: &Machine, mode: ScheduleMode) -> SchedulePlan {
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
-    Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
+    SchedulePlan { after_allocation: machine.page_post_schedule != 0, ..SchedulePlan::new(backend, mode) }
 }
 
 /// Creates a scheduler for the plan and calls `run` with it. `occupancies_to_estimate` are the lower occupancies whose gain is estimated,
 /// in percent.
 fn with_scheduler(
-    plan: Plan,
+    plan: SchedulePlan,
     context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
@@ -180,7 +180,7 @@ fn with_scheduler(
 /// percent, the scheduler also estimates the time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
-    plan: Plan,
+    plan: SchedulePlan,
     occupancies_to_estimate: &[u32],
     context: ScheduleContext<'_>,
     environment: &Environment,
@@ -195,7 +195,7 @@ pub fn before_allocation(
 /// Schedules a function after register allocation (phase 110), and returns statistics.
 pub fn after_allocation(
     function: &mut Function,
-    plan: Plan,
+    plan: SchedulePlan,
     context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,

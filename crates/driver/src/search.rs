@@ -15,7 +15,7 @@ use crate::pass_log::instruction_count;
 use crate::passes::Stage;
 use crate::pipeline::run_stage;
 use crate::resident_blocks;
-use crate::schedule::{self, Plan};
+use crate::schedule::{self, SchedulePlan};
 use crate::state::FunctionState;
 
 /// Schedules and allocates a function with every plan to try, and keeps the best result. If there are no plans, only allocates registers.
@@ -49,7 +49,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         let estimate = scheduled.schedule_stats.tradeoff.and_then(schedule::worth_trying);
         let low_occupancy = estimate.and_then(|(occupancy_percent, _)| {
             trials -= 1;
-            let low_occupancy = schedule(state, Plan { occupancy_percent, ..plan }, &[]).and_then(allocate);
+            let low_occupancy = schedule(state, SchedulePlan { occupancy_percent, ..plan }, &[]).and_then(allocate);
             // A low-occupancy variant that spills is discarded: the spills would cost more than the extra registers save.
             low_occupancy.ok().filter(|low_occupancy| low_occupancy.spill_bytes() == 0)
         });
@@ -60,7 +60,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
             let register_target = (trials > 0).then(|| resident_blocks::target_for_more_blocks(&allocated)).flatten();
             let more_blocks = register_target.and_then(|target| {
                 trials -= 1;
-                let plan = Plan { register_target: Some(target), ..plan };
+                let plan = SchedulePlan { register_target: Some(target), ..plan };
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
                 resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
             });
@@ -108,7 +108,11 @@ fn time(state: &FunctionState<'_>) -> f64 {
 
 /// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state`, and returns
 /// the allocation with fewer spilled bytes or, if they are equal, with less estimated time.
-fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: FunctionState<'a>) -> Result<FunctionState<'a>, Vec<Failure>> {
+fn without_spills<'a>(
+    state: &FunctionState<'a>,
+    plan: SchedulePlan,
+    scheduled: FunctionState<'a>,
+) -> Result<FunctionState<'a>, Vec<Failure>> {
     let is_new = scheduled.schedule_stats.blocks > 0;
     let new = match allocate(scheduled) {
         Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
@@ -117,7 +121,7 @@ fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: Function
         Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
-    let mut old = allocate(schedule(state, Plan { before_allocation: false, ..plan }, &[])?)?;
+    let mut old = allocate(schedule(state, SchedulePlan { before_allocation: false, ..plan }, &[])?)?;
     match new {
         Ok(new) if new.spill_bytes() < old.spill_bytes() || new.spill_bytes() == old.spill_bytes() && time(&new) <= time(&old) => Ok(new),
         Ok(new) => {
@@ -130,7 +134,11 @@ fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: Function
 
 /// Returns a copy of the function, scheduled before register allocation. `occupancies_to_estimate` lists the lower occupancies, in percent
 /// of the resident warps of the original order, whose gain the scheduler estimates.
-fn schedule<'a>(state: &FunctionState<'a>, plan: Plan, occupancies_to_estimate: &'static [u32]) -> Result<FunctionState<'a>, Vec<Failure>> {
+fn schedule<'a>(
+    state: &FunctionState<'a>,
+    plan: SchedulePlan,
+    occupancies_to_estimate: &'static [u32],
+) -> Result<FunctionState<'a>, Vec<Failure>> {
     let mut state = state.clone();
     state.plan = Some(plan);
     state.occupancies_to_estimate = occupancies_to_estimate;

@@ -21,16 +21,16 @@ use crate::convention;
 use crate::debug::location_lists::Alias;
 use crate::debug::registers::WordDefinition;
 use crate::debug::variables::FunctionVariables;
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 use crate::functions::FunctionFacts;
 use crate::history::History;
 use crate::options::Options;
 use crate::pass_log::{Dump, Recorder};
 use crate::report_data::ReportData;
-use crate::schedule::{self, Plan};
+use crate::schedule::{self, SchedulePlan};
 
 /// The inputs of the compilation of one function.
-pub struct Input<'a> {
+pub struct FunctionInput<'a> {
     /// The PTX module.
     pub module: &'a Module,
     /// The function in the module.
@@ -53,7 +53,7 @@ pub struct Input<'a> {
     pub caches: &'a Caches,
 }
 
-impl Input<'_> {
+impl FunctionInput<'_> {
     /// Returns the name of the function.
     pub fn name(&self) -> &str {
         self.module.name(self.module.functions[self.id].name)
@@ -87,7 +87,7 @@ pub struct Selection {
 #[derive(Clone)]
 pub struct FunctionState<'a> {
     /// The inputs of the compilation.
-    pub input: &'a Input<'a>,
+    pub input: &'a FunctionInput<'a>,
     /// The code of the function. Empty before instruction selection.
     pub function: Function,
     /// Results of instruction selection besides the code.
@@ -95,7 +95,7 @@ pub struct FunctionState<'a> {
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared. Set by instruction selection.
     pub launch: Option<Launch>,
     /// The scheduling plan; `None` if the function is not scheduled. Set by the search.
-    pub plan: Option<Plan>,
+    pub plan: Option<SchedulePlan>,
     /// Lower occupancies, in percent of the resident warps of the original order, whose gain the scheduler estimates. Set by the search.
     pub occupancies_to_estimate: &'static [u32],
     /// Statistics of the scheduling pass before register allocation.
@@ -105,7 +105,7 @@ pub struct FunctionState<'a> {
     /// The control words.
     pub controls: Option<Controls>,
     /// The machine code.
-    pub code: Option<Code>,
+    pub code: Option<EmittedCode>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<SyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
@@ -130,7 +130,7 @@ pub struct FunctionState<'a> {
 
 impl<'a> FunctionState<'a> {
     /// Returns the state before the first pass.
-    pub fn new(input: &'a Input<'a>) -> FunctionState<'a> {
+    pub fn new(input: &'a FunctionInput<'a>) -> FunctionState<'a> {
         let kind = match input.module.functions[input.id].kind {
             ast::FunctionKind::Entry => FunctionKind::Kernel,
             ast::FunctionKind::Function => FunctionKind::Device,

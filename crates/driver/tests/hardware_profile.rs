@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oriole_driver::account::LatencyCase;
 use oriole_driver::{BackendChoice, Options, Reports, Scheduling, compile};
 use oriole_hardware::Profile;
-use oriole_hardware::file::Fault;
+use oriole_hardware::file::ProfileFault;
 use oriole_isa::Target;
 
 /// A kernel with work for every unit, a declared block size, shared memory and a barrier, and kernels that reach one limit each.
@@ -224,7 +224,7 @@ fn every_fact_has_an_effect_or_is_refused() {
         let is_wired = read.any(|profile| match profile {
             Ok(profile) => has_effect(profile, &usual),
             Err(error) => {
-                if let Fault::NotUsed { .. } = error.fault {
+                if let ProfileFault::NotUsed { .. } = error.fault {
                     assert!(error.line > 0 && error.field.as_deref() == Some("value"), "{error}");
                     is_refused = true;
                 }
@@ -267,5 +267,5 @@ fn times_have_an_effect_or_are_refused() {
         assert!(has_effect(profile, &usual), "{record}{field}={value} has no effect");
     }
     let error = Profile::from_text("p.hwp", &with_field(&text, "'5' scoreboard class=load_global ", "least", "1")).unwrap_err();
-    assert!(matches!(error.fault, Fault::NotUsed { .. }) && error.line > 0 && error.field.as_deref() == Some("least"), "{error}");
+    assert!(matches!(error.fault, ProfileFault::NotUsed { .. }) && error.line > 0 && error.field.as_deref() == Some("least"), "{error}");
 }

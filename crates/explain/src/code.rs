@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use oriole_ctrl::flow::control_flow::{ControlFlow, Loop};
-use oriole_ctrl::flow::{Block, Code as FlowCode};
+use oriole_ctrl::flow::control_flow::{MachineControlFlow, MachineLoop};
+use oriole_ctrl::flow::{MachineBlock, MachineCode};
 use oriole_hardware::Hardware;
 use oriole_isa::{Accesses, Control, Instruction, Opcode, RegFile, accesses, print_with};
 use oriole_rescore::analysis::Analysis;
@@ -25,7 +25,7 @@ pub struct Code<'a> {
     /// Number of instructions, without padding at the end.
     pub length: usize,
     /// Loops, sorted by start, outer loops before inner ones.
-    pub loops: Vec<Loop>,
+    pub loops: Vec<MachineLoop>,
     /// For each block its predecessors.
     pub predecessors: Vec<Vec<u32>>,
     /// For each instruction its block.
@@ -41,8 +41,8 @@ pub struct Code<'a> {
 impl<'a> Code<'a> {
     /// Prepares a function. `words` are its instructions as the file has them.
     pub fn new(analysis: &'a Analysis, words: &[u128], hardware: &'a Hardware<'a>) -> Code<'a> {
-        let flow_code = FlowCode { instructions: &analysis.instructions, blocks: analysis.blocks.clone() };
-        let flow = ControlFlow::new(&flow_code);
+        let flow_code = MachineCode { instructions: &analysis.instructions, blocks: analysis.blocks.clone() };
+        let flow = MachineControlFlow::new(&flow_code);
         let mut block_of = vec![0; words.len()];
         for (number, block) in analysis.blocks.iter().enumerate() {
             block_of[block.range.clone()].fill(number as u32);
@@ -71,7 +71,7 @@ impl<'a> Code<'a> {
     }
 
     /// Returns the blocks; the first one is empty.
-    pub fn blocks(&self) -> &'a [Block] {
+    pub fn blocks(&self) -> &'a [MachineBlock] {
         &self.analysis.blocks
     }
 

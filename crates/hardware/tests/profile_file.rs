@@ -1,6 +1,6 @@
 //! Profiles as files: what is written is read back, and what is damaged is refused by name.
 
-use oriole_hardware::file::{Fault, RecordType};
+use oriole_hardware::file::{ProfileFault, RecordType};
 use oriole_hardware::{Classes, Profile, ProfileError};
 use oriole_isa::Target;
 
@@ -103,7 +103,7 @@ fn comments_and_blank_lines_are_ignored() {
 #[test]
 fn other_formats_and_versions_are_rejected() {
     for foreign in ["", "\n", "\u{7f}ELF\u{1}", ".version 8.0\n.target sm_90", "oriole-hw-profile", "oriole-hw-profiles 1\n"] {
-        assert_eq!(read(foreign).unwrap_err().fault, Fault::NotAProfile, "{foreign:?}");
+        assert_eq!(read(foreign).unwrap_err().fault, ProfileFault::NotAProfile, "{foreign:?}");
     }
     let newer = changed(&exported(), "oriole-hw-profile 1", "oriole-hw-profile 2");
     assert_eq!(message(&newer), "p.hwp:1: version `2` of the format; this program reads version 1");

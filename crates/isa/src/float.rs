@@ -13,7 +13,7 @@ use crate::table::NumberFormat;
 const LARGE: f64 = 1e9;
 
 /// The kind of number that the bits encode.
-enum Class {
+enum FloatClass {
     Finite(f64),
     Infinite,
     QuietNan,
@@ -31,18 +31,18 @@ fn layout(format: NumberFormat) -> (u32, u32) {
 }
 
 /// Decodes the bits of a format.
-fn classify(format: NumberFormat, bits: u64) -> Class {
+fn classify(format: NumberFormat, bits: u64) -> FloatClass {
     let (fraction_bits, exponent_bits) = layout(format);
     let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
     let fraction = bits & ((1 << fraction_bits) - 1);
     if exponent == (1 << exponent_bits) - 1 {
         return match (fraction, fraction >> (fraction_bits - 1)) {
-            (0, _) => Class::Infinite,
-            (_, 1) => Class::QuietNan,
-            _ => Class::SignalingNan,
+            (0, _) => FloatClass::Infinite,
+            (_, 1) => FloatClass::QuietNan,
+            _ => FloatClass::SignalingNan,
         };
     }
-    Class::Finite(match format {
+    FloatClass::Finite(match format {
         NumberFormat::F16 => f16::from_bits(bits as u16).to_f64(),
         NumberFormat::Bf16 => bf16::from_bits(bits as u16).to_f64(),
         NumberFormat::F64High => f64::from_bits(bits << 32),
@@ -59,10 +59,10 @@ fn is_negative(format: NumberFormat, bits: u64) -> bool {
 pub(crate) fn write(out: &mut String, format: NumberFormat, bits: u64) {
     let sign = if is_negative(format, bits) { '-' } else { '+' };
     let _ = match classify(format, bits) {
-        Class::Finite(value) => return write_finite(out, value),
-        Class::Infinite => write!(out, "{sign}INF"),
-        Class::QuietNan => write!(out, "{sign}QNAN"),
-        Class::SignalingNan => write!(out, "{sign}SNAN"),
+        FloatClass::Finite(value) => return write_finite(out, value),
+        FloatClass::Infinite => write!(out, "{sign}INF"),
+        FloatClass::QuietNan => write!(out, "{sign}QNAN"),
+        FloatClass::SignalingNan => write!(out, "{sign}SNAN"),
     };
 }
 
@@ -115,9 +115,9 @@ pub(crate) fn nan(format: NumberFormat, negative: bool, quiet: bool) -> u64 {
 /// Returns whether parsing the printed text gives other bits than `bits`. That is so for NaNs with any payload but that of [`nan`].
 pub(crate) fn loses_payload(format: NumberFormat, bits: u64) -> bool {
     let quiet = match classify(format, bits) {
-        Class::QuietNan => true,
-        Class::SignalingNan => false,
-        Class::Finite(_) | Class::Infinite => return false,
+        FloatClass::QuietNan => true,
+        FloatClass::SignalingNan => false,
+        FloatClass::Finite(_) | FloatClass::Infinite => return false,
     };
     bits != nan(format, is_negative(format, bits), quiet)
 }

@@ -40,9 +40,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::rewrite::{Prelude, single_register};
-use emit::{
-    add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, emit_word, guard_predicate, new_operand,
-};
+use emit::{add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, guard_predicate, new_operand};
 use equal_values::EqualValues;
 
 mod emit;
@@ -62,7 +60,7 @@ pub struct Stats {
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut stats = Stats::default();
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
-    if !insts.copied().any(|inst| Atomic::match_inst(function, inst).is_some()) {
+    if !insts.copied().any(|inst| CombinableAtomic::match_inst(function, inst).is_some()) {
         return stats;
     }
     let flow = ControlFlow::compute(function);
@@ -85,7 +83,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// The operation that an atomic instruction performs on memory; only operations that can be combined have a variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum AtomicKind {
+enum UpdateKind {
     Add,
     And,
     Or,
@@ -96,9 +94,9 @@ enum AtomicKind {
 
 /// An atomic operation on integers that can be combined.
 #[derive(Clone, Copy, Debug)]
-struct Atomic {
+struct CombinableAtomic {
     /// The operation that computes the new value in memory from the old value and the operand.
-    kind: AtomicKind,
+    kind: UpdateKind,
     /// Whether a minimum or maximum compares signed numbers.
     is_signed: bool,
     /// The result that receives the old value of the memory; `None` if nothing reads it.
@@ -111,9 +109,9 @@ struct Atomic {
     is_wide: bool,
 }
 
-impl Atomic {
+impl CombinableAtomic {
     /// Matches an atomic operation that can be combined; `None` for other instructions. Returns its description.
-    fn match_inst(function: &Function, inst: Inst) -> Option<Atomic> {
+    fn match_inst(function: &Function, inst: Inst) -> Option<CombinableAtomic> {
         let data = &function.insts[inst];
         let opcode = data.op.machine()?;
         if !matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG) {
@@ -122,12 +120,12 @@ impl Atomic {
         let (mut kind, mut is_signed, mut is_wide) = (None, false, false);
         for &modifier in &data.modifiers {
             match modifier {
-                Symbol::ADD => kind = Some(AtomicKind::Add),
-                Symbol::AND => kind = Some(AtomicKind::And),
-                Symbol::OR => kind = Some(AtomicKind::Or),
-                Symbol::XOR => kind = Some(AtomicKind::Xor),
-                Symbol::MIN => kind = Some(AtomicKind::Min),
-                Symbol::MAX => kind = Some(AtomicKind::Max),
+                Symbol::ADD => kind = Some(UpdateKind::Add),
+                Symbol::AND => kind = Some(UpdateKind::And),
+                Symbol::OR => kind = Some(UpdateKind::Or),
+                Symbol::XOR => kind = Some(UpdateKind::Xor),
+                Symbol::MIN => kind = Some(UpdateKind::Min),
+                Symbol::MAX => kind = Some(UpdateKind::Max),
                 Symbol::S32 => is_signed = true,
                 Symbol::_64 => is_wide = true,
                 Symbol::E | Symbol::STRONG | Symbol::SM | Symbol::GPU | Symbol::SYS | Symbol::CTA => {}
@@ -149,16 +147,17 @@ impl Atomic {
         let is_plain = value.signs.is_empty() && value.suffixes().next().is_none();
         let is_general =
             value.part().is_some_and(|part| function.values[part.value].file == RegFile::General && part.count == 1 + u8::from(is_wide));
-        Some(Atomic { kind: kind?, is_signed, old_value: old, value, value_position: value_at, is_wide }).filter(|_| is_plain && is_general)
+        Some(CombinableAtomic { kind: kind?, is_signed, old_value: old, value, value_position: value_at, is_wide })
+            .filter(|_| is_plain && is_general)
     }
 
     /// Returns the identity element of the operation: the operand that does not change the value in memory.
     fn identity(&self) -> i64 {
         match (self.kind, self.is_signed) {
-            (AtomicKind::Add | AtomicKind::Or | AtomicKind::Xor, _) | (AtomicKind::Max, false) => 0,
-            (AtomicKind::And, _) | (AtomicKind::Min, false) => i64::from(u32::MAX),
-            (AtomicKind::Max, true) => i64::from(i32::MIN as u32),
-            (AtomicKind::Min, true) => i64::from(i32::MAX),
+            (UpdateKind::Add | UpdateKind::Or | UpdateKind::Xor, _) | (UpdateKind::Max, false) => 0,
+            (UpdateKind::And, _) | (UpdateKind::Min, false) => i64::from(u32::MAX),
+            (UpdateKind::Max, true) => i64::from(i32::MIN as u32),
+            (UpdateKind::Min, true) => i64::from(i32::MAX),
         }
     }
 }
@@ -268,11 +267,11 @@ impl Aggregate {
         count
     }
 
-    /// Matches an atomic operation that can be combined. [`Atomic::old_value`] is `None` if nothing reads the old value.
-    fn match_atomic(&self, function: &Function, inst: Inst) -> Option<Atomic> {
-        let atomic = Atomic::match_inst(function, inst)?;
+    /// Matches an atomic operation that can be combined. [`CombinableAtomic::old_value`] is `None` if nothing reads the old value.
+    fn match_atomic(&self, function: &Function, inst: Inst) -> Option<CombinableAtomic> {
+        let atomic = CombinableAtomic::match_inst(function, inst)?;
         let old = atomic.old_value.filter(|part| !self.def_use.uses(part.value).is_empty());
-        Some(Atomic { old_value: old, ..atomic })
+        Some(CombinableAtomic { old_value: old, ..atomic })
     }
 
     /// Returns whether the branch to a block tests values that differ between threads for equality, so that probably one thread executes
@@ -308,7 +307,7 @@ impl Aggregate {
     }
 
     /// Returns how an atomic operation is combined; `None` if each thread keeps performing its own.
-    fn combination(&self, function: &Function, inst: Inst, atomic: &Atomic) -> Option<Combination> {
+    fn combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<Combination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
         let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
@@ -325,13 +324,13 @@ impl Aggregate {
         let is_plain = atomic.old_value.is_none_or(|part| function.whole(part.value) == part);
         match atomic.kind {
             _ if !is_plain => None,
-            AtomicKind::Add if is_same => Some(Combination::Product),
-            AtomicKind::And | AtomicKind::Or | AtomicKind::Min | AtomicKind::Max if is_same && !is_read => Some(Combination::Once),
-            _ if atomic.is_wide || (is_read && atomic.kind != AtomicKind::Add) => None,
-            AtomicKind::Add if is_read => Some(Combination::Prefix),
-            AtomicKind::Min | AtomicKind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::CREDUX)),
+            UpdateKind::Add if is_same => Some(Combination::Product),
+            UpdateKind::And | UpdateKind::Or | UpdateKind::Min | UpdateKind::Max if is_same && !is_read => Some(Combination::Once),
+            _ if atomic.is_wide || (is_read && atomic.kind != UpdateKind::Add) => None,
+            UpdateKind::Add if is_read => Some(Combination::Prefix),
+            UpdateKind::Min | UpdateKind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::CREDUX)),
             _ if Opcode::REDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::REDUX)),
-            AtomicKind::Add => Some(Combination::Prefix),
+            UpdateKind::Add => Some(Combination::Prefix),
             _ => None,
         }
     }
@@ -341,7 +340,7 @@ impl Aggregate {
         &mut self,
         function: &mut Function,
         inst: Inst,
-        atomic: &Atomic,
+        atomic: &CombinableAtomic,
         combination: Combination,
         shared: &mut SharedValues,
         new_insts: &mut Vec<Inst>,
@@ -355,7 +354,7 @@ impl Aggregate {
         let combined = match combination {
             Combination::Product => {
                 let count =
-                    *participants.count.get_or_insert_with(|| emit_word(&mut prelude, function, Opcode::POPC, &[], &[participants.mask]));
+                    *participants.count.get_or_insert_with(|| prelude.define(function, Class::R, Opcode::POPC, &[], &[participants.mask]));
                 self.emit_multiply_add(function, &mut prelude, atomic, count, None)
             }
             Combination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
@@ -384,7 +383,7 @@ impl Aggregate {
     fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
-        let leader = emit_word(prelude, function, Opcode::FLO, &[Symbol::U32], &[mask]);
+        let leader = prelude.define(function, Class::R, Opcode::FLO, &[Symbol::U32], &[mask]);
         let is_leader = emit_compare(prelude, function, Symbol::AND, lane, leader, Operand::PT);
         ParticipatingThreads { mask, leader, is_leader, count: None, rank: None }
     }
@@ -395,8 +394,8 @@ impl Aggregate {
         // The truth table of `a & b`.
         let table = Operand::from(AND_TABLE);
         let never = Operand::PT.inverted_predicate();
-        let below = emit_word(prelude, function, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
-        emit_word(prelude, function, Opcode::POPC, &[], &[below])
+        let below = prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
+        prelude.define(function, Class::R, Opcode::POPC, &[], &[below])
     }
 
     /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0. Returns
@@ -405,7 +404,7 @@ impl Aggregate {
         &self,
         function: &mut Function,
         prelude: &mut Prelude,
-        atomic: &Atomic,
+        atomic: &CombinableAtomic,
         count: Operand,
         base: Option<Operand>,
     ) -> Operand {
@@ -419,14 +418,14 @@ impl Aggregate {
             return match (known(function, atomic.value), base) {
                 (Some(1), None) => count,
                 (Some(1), Some(base)) => emit_sum(prelude, function, [count, base, Operand::RZ]),
-                _ => emit_word(prelude, function, Opcode::IMAD, &[], &[atomic.value, count, start]),
+                _ => prelude.define(function, Class::R, Opcode::IMAD, &[], &[atomic.value, count, start]),
             };
         }
         // The count has 32 bits, so two partial products are enough: low * count in 64 bits, and high * count added to its upper half.
         let [low, high] = [0, 1].map(|at| Operand::from(single_register(part, at)));
         let wide = prelude.define(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
         let Some(wide_part) = wide.part().filter(|_| known(function, high) != Some(0)) else { return wide };
-        let upper = emit_word(prelude, function, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
+        let upper = prelude.define(function, Class::R, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
         prelude.pack(function, RegFile::General, &[single_register(wide_part, 0).into(), upper])
     }
 
@@ -435,17 +434,17 @@ impl Aggregate {
         &self,
         function: &mut Function,
         prelude: &mut Prelude,
-        atomic: &Atomic,
+        atomic: &CombinableAtomic,
         guard: Option<Guard>,
         opcode: Opcode,
     ) -> Operand {
         let name = match atomic.kind {
-            AtomicKind::Add => Some(Symbol::SUM),
-            AtomicKind::And => None,
-            AtomicKind::Or => Some(Symbol::OR),
-            AtomicKind::Xor => Some(Symbol::XOR),
-            AtomicKind::Min => Some(Symbol::MIN),
-            AtomicKind::Max => Some(Symbol::MAX),
+            UpdateKind::Add => Some(Symbol::SUM),
+            UpdateKind::And => None,
+            UpdateKind::Or => Some(Symbol::OR),
+            UpdateKind::Xor => Some(Symbol::XOR),
+            UpdateKind::Min => Some(Symbol::MIN),
+            UpdateKind::Max => Some(Symbol::MAX),
         };
         let modifiers: SmallVec<[Symbol; 2]> = name.into_iter().chain(atomic.is_signed.then_some(Symbol::S32)).collect();
         // `REDUX` combines all active threads, also those in which the guard does not hold: they contribute the identity.
@@ -454,7 +453,7 @@ impl Aggregate {
             None => atomic.value,
         };
         let uniform = prelude.define(function, Class::UR, opcode, &modifiers, &[value]);
-        emit_word(prelude, function, Opcode::MOV, &[], &[uniform])
+        prelude.define(function, Class::R, Opcode::MOV, &[], &[uniform])
     }
 
     /// Rewrites an addition with prefix sums: the last thread performs it for the warp if all 32 threads participate; otherwise each thread
@@ -463,7 +462,7 @@ impl Aggregate {
         &mut self,
         function: &mut Function,
         inst: Inst,
-        atomic: &Atomic,
+        atomic: &CombinableAtomic,
         shared: &mut SharedValues,
         new_insts: &mut Vec<Inst>,
     ) {
@@ -539,7 +538,7 @@ impl Aggregate {
 fn set_guard_and_operand(
     function: &mut Function,
     inst: Inst,
-    atomic: &Atomic,
+    atomic: &CombinableAtomic,
     performs_atomic: Operand,
     operand: Operand,
 ) -> Option<(Part, Option<Operand>)> {

@@ -3,9 +3,8 @@
 //!
 //! A sum of two integers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
 //! factor of 1 or a power of two; `IMAD.X` if a carry is added). Instruction selection always emits the first form. If the integer unit is
-//! busy for more cycles of a
-//! block than the multiply unit, some of these instructions are moved, spread evenly over the block, until the two loads are equal; with
-//! many resident warps both units then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
+//! busy for more cycles of a block than the multiply unit, some of these instructions are moved, spread evenly over the block, until both
+//! units are busy equally long; with many resident warps both then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
 //!
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
 //! than their multiplications, because there both units execute integer additions.

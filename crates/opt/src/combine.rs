@@ -1,7 +1,7 @@
 //! Combines two dependent instructions into one.
 //!
 //! An instruction absorbs the computation of one of its sources, if one machine instruction can do both; the instruction that computed the
-//! source is then often dead. [`Rule`] lists all rewrites. Examples:
+//! source is then often dead. [`CombineRule`] lists all rewrites. Examples:
 //!
 //! ```text
 //! %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT         (a & b)
@@ -55,14 +55,14 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::alternatives::{Alternatives, mnemonic};
-use crate::dead::Live;
+use crate::dead::LivenessMarks;
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// The rewrites that this pass can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
+pub enum CombineRule {
     /// A `LOP3` of `LOP3`s on at most three distinct registers becomes one `LOP3`.
     Logic,
     /// A logic operation that returns one of its sources becomes a copy, and one with a known result becomes a move.
@@ -89,29 +89,29 @@ pub enum Rule {
     WideSign,
 }
 
-impl Rule {
+impl CombineRule {
     /// All rules.
-    pub const ALL: [Rule; 12] = [
-        Rule::Logic,
-        Rule::TrivialLogic,
-        Rule::Sum,
-        Rule::ProductSum,
-        Rule::ShiftedSum,
-        Rule::WideShiftedSum,
-        Rule::WideSum,
-        Rule::Extreme,
-        Rule::Sign,
-        Rule::Condition,
-        Rule::Inversion,
-        Rule::WideSign,
+    pub const ALL: [CombineRule; 12] = [
+        CombineRule::Logic,
+        CombineRule::TrivialLogic,
+        CombineRule::Sum,
+        CombineRule::ProductSum,
+        CombineRule::ShiftedSum,
+        CombineRule::WideShiftedSum,
+        CombineRule::WideSum,
+        CombineRule::Extreme,
+        CombineRule::Sign,
+        CombineRule::Condition,
+        CombineRule::Inversion,
+        CombineRule::WideSign,
     ];
 }
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of applications of each rule, in the order of [`Rule::ALL`].
-    pub applied: [usize; Rule::ALL.len()],
+    /// Number of applications of each rule, in the order of [`CombineRule::ALL`].
+    pub applied: [usize; CombineRule::ALL.len()],
 }
 
 /// Combines instructions in a whole function. Returns how often each rule was applied.
@@ -129,7 +129,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
             let inst = function.blocks[block].insts[number];
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             if combiner.absorb_inversions(function, inst, opcode) {
-                combiner.stats.applied[Rule::Inversion as usize] += 1;
+                combiner.stats.applied[CombineRule::Inversion as usize] += 1;
             }
             let rule = match opcode {
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
@@ -177,7 +177,7 @@ impl Combiner {
             alternatives: RefCell::default(),
             stats: Stats::default(),
         };
-        let live = Live::find(function);
+        let live = LivenessMarks::find(function);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 combiner.inst_blocks[inst.position()] = Some(block);

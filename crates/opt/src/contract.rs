@@ -24,7 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::alternatives::Alternatives;
-use crate::dead::Live;
+use crate::dead::LivenessMarks;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, single_register};
@@ -107,7 +107,7 @@ struct ProductRead {
 
 /// The instructions that read a product.
 #[derive(Clone, Default, Debug)]
-struct Readers {
+struct ProductReaders {
     /// The sums that may absorb the product, in program order.
     sums: SmallVec<[(Inst, ProductRead); 2]>,
     /// Whether another instruction reads the product.
@@ -117,7 +117,7 @@ struct Readers {
 /// The products and sums of a function, collected before any change.
 struct Contractor {
     /// For each multiplication, the instructions that read its result.
-    readers: FxHashMap<Inst, Readers>,
+    readers: FxHashMap<Inst, ProductReaders>,
     /// The sums in program order, each with the products that it may absorb.
     sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,
 }
@@ -127,7 +127,7 @@ impl Contractor {
     fn new(function: &Function) -> Contractor {
         let finder = ProductFinder::new(function);
         let mut contractor = Contractor { readers: FxHashMap::default(), sums: Vec::new() };
-        let live = Live::find(function);
+        let live = LivenessMarks::find(function);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 if live.contains(inst) && !finder.is_transparent(function, inst) {
@@ -267,7 +267,7 @@ impl ProductFinder {
         None
     }
 
-    /// Returns whether `product_read_by` is a multiplication that `sum` may absorb in place of its source `operand`.
+    /// Returns whether `product` is a multiplication that `sum` may absorb in place of its source `operand`.
     fn can_absorb(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };

@@ -43,10 +43,8 @@
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
-//! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads
-//! to, after another one, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
-//! waits. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
-//! is inserted before them.
+//! **Synchronizations.** The pass also knows at which instructions a warp may be diverged, and inserts and deletes `WARPSYNC` instructions
+//! accordingly ([`synchronization`]).
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -55,14 +53,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
-use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
-use oriole_support::Index;
-use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
+use oriole_isa::{Effect, Opcode, Symbols};
+use rustc_hash::FxHashSet;
 
-use crate::definitions::Definitions;
-use crate::known::OperandFacts;
+use crate::insert_yields;
 use crate::redirect_edges::redirect_edges;
+
+mod synchronization;
+
+use synchronization::WarpConvergence;
 
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
 pub const MAX_NESTING: usize = 14;
@@ -83,7 +82,7 @@ pub struct Stats {
 /// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
 /// `BSYNC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Region {
+struct ConvergenceRegion {
     /// The block that sets the barrier (`BSSY`) at its end.
     entry: Block,
     /// The reconvergence point, whose first half waits on the barrier (`BSYNC`).
@@ -96,8 +95,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !has_conditions(function, &flow) {
-        stats.synchronizations_added = synchronize_matrices(function, target, &flow, &[], &[]);
-        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[], &[]);
+        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_synchronizations(function, target, &mut stats);
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
@@ -112,8 +110,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
-        stats.synchronizations_added = synchronize_matrices(function, target, &flow, &[], &[]);
-        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[], &[]);
+        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_synchronizations(function, target, &mut stats);
         return stats;
     }
     let mut regions = find_regions(function, &flow, &analyses, &divergent, &mut stats);
@@ -124,10 +121,9 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    let reliable: Vec<Region> =
+    let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &analyses.loops, *region)).collect();
-    stats.synchronizations_added = synchronize_matrices(function, target, &flow, &divergent, &reliable);
-    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &reliable);
+    WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_synchronizations(function, target, &mut stats);
     insert_barriers(function, &regions);
     stats
 }
@@ -256,14 +252,20 @@ fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Blo
 fn may_wait(function: &Function, blocks: &[Block]) -> bool {
     let waits = |inst: Inst| {
         let data = &function.insts[inst];
-        let is_strong = data.memory.is_some_and(|id| crate::insert_yields::is_strong(&function.accesses[id]));
+        let is_strong = data.memory.is_some_and(|id| insert_yields::is_strong(&function.accesses[id]));
         is_strong || matches!(data.op.effect(), Effect::Updates | Effect::Barrier) || data.is_machine(Opcode::CALL)
     };
     blocks.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| waits(inst)))
 }
 
 /// Returns the regions that get a barrier, with the placement rules of the module comment.
-fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
+fn find_regions(
+    function: &Function,
+    flow: &ControlFlow,
+    analyses: &CfgAnalyses,
+    divergent: &[Block],
+    stats: &mut Stats,
+) -> Vec<ConvergenceRegion> {
     let CfgAnalyses { dominators, post_dominators, loops } = analyses;
     // Reconvergence point -> nearest common dominator of the branches that reconverge there.
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
@@ -291,7 +293,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses,
         // The graph search comes last because it is the expensive test; outside loops no path can come back.
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
-            Some(entry) => regions.push(Region { entry, exit }),
+            Some(entry) => regions.push(ConvergenceRegion { entry, exit }),
             None => stats.skipped += 1,
         }
     }
@@ -307,7 +309,7 @@ fn calls_whole_warp_wait(function: &Function, block: Block, waits_for_whole_warp
 }
 
 /// Returns whether a path from the entry of a region to its exit contains one of `blocks`.
-fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) -> bool {
+fn passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: &FxHashSet<Block>) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -325,7 +327,7 @@ fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>)
 /// `BSYNC` may be released early: by a `YIELD` in a loop that waits for other threads, or by a thread that has to wait inside the region,
 /// at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed the
 /// `BSYNC`.) So a region with a loop, a call or such an instruction does not qualify.
-fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
+fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, region: ConvergenceRegion) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -333,11 +335,7 @@ fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, re
             continue;
         }
         let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
-        let waits = |&inst: &Inst| {
-            let opcode = function.insts[inst].op.machine();
-            opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
-        };
-        if is_in_loop || function.blocks[block].insts.iter().any(waits) {
+        if is_in_loop || function.blocks[block].insts.iter().any(|&inst| insert_yields::may_wait_at(function, inst)) {
             return false;
         }
         work.extend(flow.successors(block));
@@ -396,7 +394,7 @@ fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, 
 /// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
 /// to its exit. Its entry dominates its exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block
 /// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
-fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
+fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats: &mut Stats) -> Vec<ConvergenceRegion> {
     // The common case: too few regions to exceed the limit.
     if regions.len() <= MAX_NESTING {
         return regions;
@@ -428,7 +426,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
 }
 
 /// Inserts the `BSSY` of every region before the terminators of its entry, and splits its exit.
-fn insert_barriers(function: &mut Function, regions: &[Region]) {
+fn insert_barriers(function: &mut Function, regions: &[ConvergenceRegion]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
         let after = function.new_block();
@@ -475,156 +473,4 @@ fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Oper
             }
         }
     }
-}
-
-/// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the
-/// number of instructions inserted.
-fn synchronize_matrices(function: &mut Function, target: Target, flow: &ControlFlow, divergent: &[Block], regions: &[Region]) -> usize {
-    let is_matrix =
-        |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
-    let has_matrix = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_matrix(function, inst));
-    if !flow.reverse_post_order().iter().any(has_matrix) {
-        return 0;
-    }
-    let definitions = Definitions::compute(function);
-    let starts_diverged = diverged_blocks(function, flow, &definitions, divergent, regions);
-    let mut added = 0;
-    for &block in flow.reverse_post_order() {
-        let mut is_diverged = starts_diverged[block.position()];
-        let mut insts: Vec<Inst> = Vec::new();
-        for &inst in &function.blocks[block].insts.clone() {
-            if is_diverged && is_matrix(function, inst) {
-                // Uniform registers of the operands are written after the synchronization, not by parts of the warp.
-                let guard = function.insts[inst].guard;
-                let is_computation =
-                    |&&inst: &&Inst| matches!(function.insts[inst].op, Op::Machine(_)) && function.insts[inst].op.effect() == Effect::None;
-                let computations = insts.iter().rev().take_while(is_computation).filter(|_| guard.is_none()).count();
-                let synchronization = full_synchronization(function, target, inst);
-                insts.insert(insts.len() - computations, synchronization);
-                added += 1;
-            }
-            is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
-            insts.push(inst);
-        }
-        function.blocks[block].insts = insts;
-    }
-    added
-}
-
-/// Makes a `WARPSYNC` of all threads with the guard and the location of another instruction.
-fn full_synchronization(function: &mut Function, target: Target, like: Inst) -> Inst {
-    let guard = function.insts[like].guard;
-    let location = function.insts[like].location;
-    // Targets with clusters have a form without a mask.
-    let synchronization = if SystemLayout::of(target).shared_window == SharedWindow::Cluster {
-        function.new_inst(Op::Machine(Opcode::WARPSYNC), Symbols::from_iter([Symbol::ALL]), guard, &[], 0)
-    } else {
-        function.new_inst(Op::Machine(Opcode::WARPSYNC), Symbols::new(), guard, &[Operand::from(i64::from(u32::MAX))], 0)
-    };
-    function.insts[synchronization].location = location;
-    synchronization
-}
-
-/// Deletes each `WARPSYNC` of all threads in code where the warp is converged, unless it also orders memory. Returns the number of
-/// instructions deleted.
-fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergent: &[Block], regions: &[Region]) -> usize {
-    let definitions = Definitions::compute(function);
-    let has_synchronization =
-        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_synchronization(function, &definitions, inst));
-    if !flow.reverse_post_order().iter().any(has_synchronization) {
-        return 0;
-    }
-    let starts_diverged = diverged_blocks(function, flow, &definitions, divergent, regions);
-    let mut removed = 0;
-    for &block in flow.reverse_post_order() {
-        let mut is_diverged = starts_diverged[block.position()];
-        let mut insts = std::mem::take(&mut function.blocks[block].insts);
-        let before = insts.len();
-        insts.retain(|&inst| {
-            let is_redundant =
-                !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
-            is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
-            !is_redundant
-        });
-        removed += before - insts.len();
-        function.blocks[block].insts = insts;
-    }
-    removed
-}
-
-/// Returns whether a warp may be diverged after an instruction, given whether it may be before. After a call, and after a synchronization
-/// of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
-fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
-    let data = &function.insts[inst];
-    match data.op.machine() {
-        Some(Opcode::CALL) => true,
-        Some(Opcode::WARPSYNC) if data.modifiers.contains(&Symbol::EXCLUSIVE) => true,
-        Some(Opcode::WARPSYNC) if is_full_synchronization(function, definitions, inst) => false,
-        // A synchronization is inserted before it, unless the warp is converged.
-        Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
-        _ => is_diverged,
-    }
-}
-
-/// Returns by block whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a region it
-/// is converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait there for each
-/// other.
-fn diverged_blocks(
-    function: &Function,
-    flow: &ControlFlow,
-    definitions: &Definitions,
-    divergent: &[Block],
-    regions: &[Region],
-) -> Vec<bool> {
-    let mut is_exit = vec![false; function.blocks.len()];
-    let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
-    for region in regions {
-        is_exit[region.exit.position()] = true;
-        exits.entry(region.entry).or_default().push(region.exit);
-    }
-    // In a block that only some threads reach, the others may be at another `WARPSYNC` of all threads. All threads go on then, but from
-    // different places, so the warp is converged after the block only if all threads reach it.
-    let post_dominators = PostDominators::compute(function, flow);
-    let ends_diverged = |block: Block, start: bool| {
-        let end = function.blocks[block].insts.iter().fold(start, |state, &inst| is_diverged_after(function, definitions, inst, state));
-        end || start && !post_dominators.dominates(block, function.entry())
-    };
-    let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
-    let mut starts_diverged = vec![false; function.blocks.len()];
-    // Each block is visited at most twice: once as converged and once as diverged.
-    let mut work: Vec<(Block, bool)> = flow.reverse_post_order().iter().map(|&block| (block, false)).collect();
-    // A function other than a kernel may be called by a diverged warp.
-    if function.kind != oriole_ir::FunctionKind::Kernel {
-        starts_diverged[function.entry().position()] = true;
-        work.push((function.entry(), true));
-    }
-    while let Some((block, start)) = work.pop() {
-        let end = ends_diverged(block, start);
-        let inside = flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
-        let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
-        // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at the
-        // exit.
-        let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
-        for next in spoiled.into_iter().chain(late_exits) {
-            if !std::mem::replace(&mut starts_diverged[next.position()], true) {
-                work.push((next, true));
-            }
-        }
-    }
-    starts_diverged
-}
-
-/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory
-/// access attached.
-fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
-    let data = &function.insts[inst];
-    if !data.is_machine(Opcode::WARPSYNC) {
-        return false;
-    }
-    let is_full = match function.operands(inst) {
-        [] => data.modifiers.as_slice() == [Symbol::ALL],
-        [mask] => data.modifiers.is_empty() && OperandFacts::new(function, definitions).word(mask) == Some(u32::MAX),
-        _ => false,
-    };
-    data.guard.is_none() && is_full
 }

@@ -27,7 +27,7 @@ pub struct Stats {
 
 /// Deletes dead instructions and unread results of a function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
-    let live = Live::find(function);
+    let live = LivenessMarks::find(function);
     let mut stats = Stats::default();
     for at in 0..function.layout.len() {
         let block = function.layout[at];
@@ -46,18 +46,18 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 }
 
 /// Liveness marks: the instructions that stay and the values that they read.
-pub(crate) struct Live {
+pub(crate) struct LivenessMarks {
     /// For each instruction, whether it is live.
     insts: Vec<bool>,
     /// For each value, whether a live instruction reads it.
     values: Vec<bool>,
 }
 
-impl Live {
+impl LivenessMarks {
     /// Marks every instruction and value that the roots depend on, with a worklist.
-    pub(crate) fn find(function: &Function) -> Live {
+    pub(crate) fn find(function: &Function) -> LivenessMarks {
         let definitions = Definitions::compute(function);
-        let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
+        let mut live = LivenessMarks { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
         let mut work: Vec<Inst> = Vec::new();
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
@@ -108,7 +108,7 @@ pub(crate) fn has_side_effect(function: &Function, inst: Inst) -> bool {
 }
 
 /// Replaces unread results of a live instruction by the zero register. Returns the number of results dropped.
-fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target) -> usize {
+fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, target: Target) -> usize {
     let is_dead = |operand: &Operand| operand.value().is_some_and(|value| !live.is_read(value));
     if !function.results(inst).iter().any(is_dead) {
         return 0;
@@ -148,7 +148,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
 }
 
 /// Deletes the unread destinations of a parallel copy. Returns the number of destinations deleted.
-fn drop_copies(function: &mut Function, inst: Inst, live: &Live) -> usize {
+fn drop_copies(function: &mut Function, inst: Inst, live: &LivenessMarks) -> usize {
     let count = function.insts[inst].result_count();
     let is_simple = function.sources(inst).len() == count && function.sources(inst).iter().all(|source| source.role == Role::Plain);
     if !is_simple {

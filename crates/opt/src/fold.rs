@@ -16,11 +16,6 @@
 //! **Known results.** An integer operation whose operands are all constants becomes a move of its result (`evaluate.rs`); one whose
 //! predicate result is known becomes a constant `PLOP3`. A branch on a known predicate becomes unconditional, or is removed.
 
-use oriole_ir::analysis::remove_unreachable_blocks;
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
-use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
-use smallvec::{SmallVec, smallvec};
-
 use crate::alternatives::{Alternatives, mnemonic};
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
@@ -29,7 +24,12 @@ use crate::rewrite::{Draft, Prelude, single_register};
 use crate::straighten;
 use bases::PackedBases;
 use evaluate::{KnownResults, evaluate};
+use oriole_ir::analysis::remove_unreachable_blocks;
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
+use oriole_isa::{Effect, Opcode, Pipe, RegFile, Symbol};
+use smallvec::{SmallVec, smallvec};
 
+mod addresses;
 mod bases;
 mod evaluate;
 mod fills;
@@ -59,7 +59,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 
 /// As [`run`], and records the constants and offsets that an instruction has no encoding for.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
-    let mut folder = Folder {
+    let mut folder = OperandFolder {
         definitions: Definitions::compute(function),
         encodability: encodability.take(),
         bases: PackedBases::default(),
@@ -123,7 +123,7 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
 }
 
 /// State of the pass for one function.
-struct Folder {
+struct OperandFolder {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// Answers whether the target can encode an instruction.
@@ -136,26 +136,7 @@ struct Folder {
     stats: Stats,
 }
 
-/// A register or register pair plus a constant.
-struct BasePlusConstant {
-    /// The register or register pair that the constant is added to.
-    base: AddressBase,
-    /// The constant that is added, in bytes for an address.
-    constant: i64,
-}
-
-/// The base of an address, without added constants.
-#[derive(Clone, Copy)]
-enum AddressBase {
-    /// No base: the address is a constant.
-    Absent,
-    /// A register or an aligned register pair.
-    Registers(Part),
-    /// The lower and the upper half of a 64-bit base, in any two registers.
-    Halves(Part, Part),
-}
-
-impl Folder {
+impl OperandFolder {
     /// Applies all foldings of the pass to one instruction.
     fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         // Textures and surfaces take everything from registers. An H200 reports an illegal instruction for the zero register as a source of
@@ -202,14 +183,6 @@ impl Folder {
                 (form, "the target has no encoding for it with the other operands, in any order of the sources".to_owned())
             });
         }
-    }
-
-    /// Records that the offset of an address cannot take a constant.
-    fn record_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
-        self.alternatives.reject("fold", inst, || {
-            let form = format!("an address whose offset takes the addition of {constant:#x}");
-            (form, format!("the sum does not fit into the offset of {}", mnemonic(function, inst)))
-        });
     }
 
     /// Replaces all instructions of a function whose results are compile-time constants.
@@ -314,7 +287,7 @@ impl Folder {
         }
     }
 
-    /// Makes a multiply-add with a factor of zero a move of the summand. Returns the opcode of the instruction.
+    /// Replaces a multiply-add with a factor of zero by a move of the summand. Returns the opcode of the instruction afterwards.
     fn fold_zero_product(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let is_low = opcode == Opcode::IMAD && data.modifiers.iter().all(|&modifier| modifier == Symbol::U32);
@@ -335,8 +308,8 @@ impl Folder {
         Opcode::MOV
     }
 
-    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words.
-    /// Returns the opcode of the instruction.
+    /// Replaces the comparison of the upper words of two 64-bit numbers, if both words are known to be zero, by a copy of the result for
+    /// the lower words. Returns the opcode of the instruction afterwards.
     fn fold_equal_upper_words(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let has = |modifier: Symbol| data.modifiers.contains(&modifier);
@@ -371,7 +344,8 @@ impl Folder {
         }
     }
 
-    /// Makes a `WARPSYNC` whose mask is known to name all threads one of all threads, which `converge` deletes where the warp is converged.
+    /// Replaces a `WARPSYNC` whose mask register is known to contain all threads by the form without a mask register. `converge` then
+    /// recognizes it as a synchronization of all threads, and deletes it where the warp is converged.
     fn fold_full_mask(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::WARPSYNC || !function.insts[inst].modifiers.is_empty() {
             return;
@@ -478,209 +452,10 @@ impl Folder {
         let fitting = order::orders(&draft).into_iter().skip(1).find(|draft| self.encodability.is_encodable(function, inst, draft));
         fitting.map(|draft| draft.store(function, inst)).is_some()
     }
-
-    /// Moves constants from the base of an address to its offset.
-    fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
-        let operand = function.operands(inst)[at];
-        let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
-        // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
-        match part.count {
-            1 if has_narrow_address(opcode, &operand) || is_copy_target(function, inst, opcode, at) => {
-                self.fold_narrow_address(function, inst, opcode, at);
-            }
-            2 => self.fold_wide_address(function, inst, opcode, at, part),
-            _ => {}
-        }
-    }
-
-    /// Moves constants from a 32-bit base to the offset, one addition after the other.
-    fn fold_narrow_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
-        for _ in 0..MAX_SUMS {
-            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
-            let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
-            if !self.encodability.is_encodable(function, inst, &draft) {
-                self.record_offset(function, inst, sum.constant);
-                return;
-            }
-            draft.store(function, inst);
-            self.stats.offsets += 1;
-        }
-    }
-
-    /// Moves as many added constants as possible from a 64-bit base to the offset.
-    fn fold_wide_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
-        let (mut low, mut high) = (single_register(base, 0), single_register(base, 1));
-        let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
-        let mut number = 0_i64;
-        for _ in 0..MAX_SUMS {
-            let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
-            (low, high) = (next_low, next_high);
-            number = number.wrapping_add(added);
-            let base = aligned_pair(function, low, high).map_or(AddressBase::Halves(low, high), AddressBase::Registers);
-            sums.push(BasePlusConstant { base, constant: number });
-        }
-        for (count, mut sum) in sums.into_iter().enumerate().rev() {
-            // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
-            // test instead of the halves.
-            let as_pair = BasePlusConstant { base: AddressBase::Registers(base), constant: sum.constant };
-            let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
-                .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
-            if !fits {
-                self.record_offset(function, inst, sum.constant);
-                continue;
-            }
-            if let AddressBase::Halves(low, high) = sum.base {
-                let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
-                sum.base = AddressBase::Registers(pair);
-            }
-            if let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) {
-                draft.store(function, inst);
-                self.stats.offsets += count + 1;
-                return;
-            }
-        }
-    }
-
-    /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
-    fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
-        match self.definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: AddressBase::Absent, constant: i64::from(number as i32) }),
-            Some(KnownWord::Constant { .. }) => None,
-            None => {
-                let (base, number, _) = self.match_addition(function, part)?;
-                Some(BasePlusConstant { base: AddressBase::Registers(base), constant: i64::from(number as i32) })
-            }
-        }
-    }
-
-    /// Matches a 64-bit sum: `low + constant` with its carry, and `high + constant + carry`. Returns the halves of the other summand and
-    /// the 64-bit constant.
-    fn match_wide_addition(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
-        let (lower, low, carry) = self.match_addition(function, low)?;
-        let origin = self.definitions.origin(function, high);
-        let inst = self.definitions.unguarded(function, origin.value)?;
-        let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
-        let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
-        let reads_carry = carry_in.part().is_some_and(|read| Some(read.value) == carry) && carry_in.signs.is_empty();
-        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
-        if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
-            return None;
-        }
-        let (upper, high) = self.register_and_constant(function, &[*first, *second, *third])?;
-        Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
-    }
-
-    /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the predicate with the carry.
-    fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
-        let origin = self.definitions.origin(function, part);
-        let inst = self.definitions.unguarded(function, origin.value)?;
-        let data = &function.insts[inst];
-        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
-        if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !is_first_result {
-            return None;
-        }
-        let [first, second, third] = function.sources(inst) else { return None };
-        let carry = function.results(inst).get(1).and_then(Operand::value);
-        let (base, number) = self.register_and_constant(function, &[*first, *second, *third])?;
-        Some((base, number, carry))
-    }
-
-    /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
-    /// constants.
-    fn register_and_constant(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
-        let mut register = None;
-        let mut number = None;
-        for summand in summands {
-            if !summand.signs.is_empty() {
-                return None;
-            }
-            let known = match summand.kind {
-                OperandKind::Integer(known) => Some(known as u32),
-                OperandKind::Zero(RegFile::General) => Some(0),
-                OperandKind::Value(part) => match self.definitions.known_content(function, part) {
-                    Some(KnownWord::Integer(known)) => Some(known),
-                    _ => None,
-                },
-                _ => return None,
-            };
-            match (known, summand.part()) {
-                (Some(0), _) => {}
-                // Two nonzero constants could carry twice, which one 64-bit constant cannot express.
-                (Some(known), _) => number = Some(known).filter(|_| number.is_none()).map(Some)?,
-                (None, Some(part)) if function.values[part.value].file == RegFile::General && register.is_none() => {
-                    register = Some(self.definitions.origin(function, part));
-                }
-                _ => return None,
-            }
-        }
-        Some((register?, number.unwrap_or(0)))
-    }
-
-    /// Combines two additions of constants: `(a + 4) + 8` becomes `a + 12`, unless a carry of the second one is read.
-    fn combine_additions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
-        let data = &function.insts[inst];
-        let wants_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
-        if opcode != Opcode::IADD3 || !data.modifiers.is_empty() || wants_carry || function.sources(inst).len() != 3 {
-            return;
-        }
-        let numbers: SmallVec<[usize; 3]> = (0..3).filter(|&at| function.sources(inst)[at].integer().is_some()).collect();
-        let [at] = numbers.as_slice() else { return };
-        let number = function.sources(inst)[*at];
-        for other in (0..3).filter(|other| other != at) {
-            let operand = function.sources(inst)[other];
-            let Some(part) = operand.part().filter(|_| operand.signs == Signs::NONE && number.signs == Signs::NONE) else { continue };
-            let Some((base, added, _)) = self.match_addition(function, part).filter(|found| found.1 != 0) else { continue };
-            let joined = (number.integer().unwrap_or_default() as u32).wrapping_add(added);
-            let sources = function.sources_mut(inst);
-            sources[*at].kind = OperandKind::Integer(i64::from(joined));
-            sources[other].kind = OperandKind::Value(base);
-            self.stats.sums += 1;
-        }
-    }
-}
-
-/// Returns whether an instruction has 32-bit addresses, with an unscaled base.
-fn has_narrow_address(opcode: Opcode, base: &Operand) -> bool {
-    matches!(opcode.properties().memory, Memory::Shared | Memory::Local | Memory::Constant) && base.suffixes().next().is_none()
-}
-
-/// Returns whether operand `at` is the base of the shared-memory address that an asynchronous copy writes to, which is its first address.
-fn is_copy_target(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
-    let is_first = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
-    opcode == Opcode::LDGSTS && function.operands(inst).iter().position(is_first) == Some(at)
 }
 
 /// Returns whether operand `at` is the 64-bit addend of a widening multiply-add.
 fn is_wide_addend(function: &Function, inst: Inst, at: usize) -> bool {
     let is_wide = function.insts[inst].modifiers.contains(&Symbol::WIDE);
     is_wide && function.operands(inst)[at].part().is_some_and(|part| part.count == 2)
-}
-
-/// Returns the draft with the base `at` of an address replaced by `sum`: its register as the base, its constant added to the offset. `None`
-/// if the offset overflows.
-fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Draft> {
-    let role = draft.operands[at].role;
-    // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
-    let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
-    let start = draft.operands[..at].iter().rposition(|operand| !is_term(operand)).map_or(0, |before| before + 1);
-    let mut terms = (start..draft.operands.len()).take_while(|&at| is_term(&draft.operands[at]));
-    let offset = terms.find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
-    let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
-    let new = OperandKind::Integer(old.checked_add(sum.constant)?);
-    draft.operands[at].kind = match sum.base {
-        AddressBase::Absent => OperandKind::Zero(RegFile::General),
-        AddressBase::Registers(base) => OperandKind::Value(base),
-        AddressBase::Halves(..) => return None,
-    };
-    match offset {
-        Some(offset) => draft.operands[offset].kind = new,
-        None => draft.operands.insert(at + 1, Operand::new(new).with_role(role)),
-    }
-    Some(draft)
-}
-
-/// Returns two registers as one part of a value; `None` if they are not an aligned pair of it.
-fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
-    let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
-    (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })
 }

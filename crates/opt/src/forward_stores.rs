@@ -76,14 +76,14 @@ fn is_store_opcode(opcode: Opcode) -> Option<bool> {
 }
 
 /// The terms of an address except its constant offset.
-type Base = SmallVec<[Operand; 4]>;
+type AddressTerms = SmallVec<[Operand; 4]>;
 
 /// A weak load or store of whole 32-bit words.
-struct Access {
+struct WordAccess {
     /// The memory space.
     space: Space,
     /// The terms of the address except its constant offset.
-    base: Base,
+    base: AddressTerms,
     /// The constant offset of the address, in bytes.
     offset: i64,
     /// Size of the access in bytes.
@@ -94,9 +94,9 @@ struct Access {
     is_store: bool,
 }
 
-impl Access {
+impl WordAccess {
     /// Returns the access of an instruction; `None` if the instruction is not a weak load or store of whole words.
-    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
+    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<WordAccess> {
         let data = &function.insts[inst];
         let is_store = is_store_opcode(data.op.machine()?)?;
         let access = function.accesses[data.memory?];
@@ -104,7 +104,7 @@ impl Access {
         if !is_plain || access.bytes == 0 {
             return None;
         }
-        let (mut base, mut offset, mut plain) = (Base::new(), 0, SmallVec::<[Operand; 2]>::new());
+        let (mut base, mut offset, mut plain) = (AddressTerms::new(), 0, SmallVec::<[Operand; 2]>::new());
         for &source in function.sources(inst) {
             match (source.role, source.kind) {
                 (Role::Bracket(_), OperandKind::Integer(number)) => offset += number,
@@ -131,7 +131,7 @@ impl Access {
         let is_bare =
             operand.signs.is_empty() && operand.suffixes().next().is_none() && operand.role == Role::Plain && data.guard.is_none();
         let words = (is_known && is_bare).then_some(operand);
-        Some(Access { space: access.space, base, offset, bytes: i64::from(access.bytes), words, is_store })
+        Some(WordAccess { space: access.space, base, offset, bytes: i64::from(access.bytes), words, is_store })
     }
 }
 
@@ -151,11 +151,11 @@ type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 
 /// Known contents and pending stores of one memory space.
 #[derive(Default)]
-struct SpaceState {
+struct KnownContents {
     /// For each base, the words whose content is known.
-    contents: FxHashMap<Base, WordsByOffset>,
+    contents: FxHashMap<AddressTerms, WordsByOffset>,
     /// The base of the last store to the space.
-    last_store_base: Base,
+    last_store_base: AddressTerms,
     /// The stores whose bytes no access may have read since. For each byte offset from `last_store_base`, the size of the store in bytes,
     /// and the store.
     pending_stores: BTreeMap<i64, (i64, Inst)>,
@@ -165,7 +165,7 @@ struct SpaceState {
 #[derive(Default)]
 struct MemoryState {
     /// The state of each memory space, in the order of [`space_index`].
-    spaces: [SpaceState; 3],
+    spaces: [KnownContents; 3],
     /// Stores to delete, because a later store overwrites their bytes before any read.
     dead_stores: Vec<Inst>,
 }
@@ -179,7 +179,7 @@ impl MemoryState {
             Effect::Reads | Effect::Writes => {}
             _ => return self.forget_contents(),
         }
-        let access = Access::from_inst(function, definitions, inst);
+        let access = WordAccess::from_inst(function, definitions, inst);
         match access.and_then(|access| Some((space_index(access.space)?, access))) {
             Some((space, access)) if access.is_store => self.store(space, access, inst, position),
             Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
@@ -195,7 +195,7 @@ impl MemoryState {
     }
 
     /// Updates the state for a store: forgets the contents that it may overwrite, and records its own.
-    fn store(&mut self, space: usize, access: Access, inst: Inst, position: usize) {
+    fn store(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {
             known.pending_stores.clear();
@@ -221,7 +221,7 @@ impl MemoryState {
     }
 
     /// Updates the state for a load. Returns whether the load was replaced by a copy.
-    fn load(&mut self, function: &mut Function, space: usize, access: Access, inst: Inst, position: usize) -> bool {
+    fn load(&mut self, function: &mut Function, space: usize, access: WordAccess, inst: Inst, position: usize) -> bool {
         let known = &mut self.spaces[space];
         let is_stored = known.last_store_base == access.base;
         let contents = known.contents.entry(access.base).or_default();

@@ -28,9 +28,10 @@ use oriole_isa::{Effect, Opcode, Symbol};
 use oriole_support::Index;
 
 use crate::definitions::Definitions;
+use crate::loop_analyses::LoopAnalyses;
 use crate::merge::{is_constant_load, is_pure};
 use crate::unroll::bound::LoopBound;
-use crate::unroll::shape::UnrollableLoop;
+use crate::unroll::shape::{UnrollableLoop, layout_positions};
 
 /// Maximum number of registers that the results of the instructions moved out of one loop occupy.
 const MAX_REGISTERS: usize = 24;
@@ -46,39 +47,33 @@ pub struct Stats {
 
 /// Moves invariant instructions out of the loops of a function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
-    let flow = ControlFlow::compute(function);
-    let loops = Loops::compute(function, &flow);
     let mut stats = Stats::default();
-    if loops.is_empty() {
-        return stats;
-    }
-    let dominators = Dominators::compute(function, &flow);
+    let Some(analyses) = LoopAnalyses::compute(function) else { return stats };
+    let LoopAnalyses { flow, loops, dominators } = &analyses;
     let definitions = Definitions::compute(function);
     let mut inst_blocks: Vec<Option<Block>> = vec![None; function.insts.len()];
     for &block in &function.layout {
         function.blocks[block].insts.iter().for_each(|inst| inst_blocks[inst.position()] = Some(block));
     }
-    let mut positions = vec![0; function.blocks.len()];
-    function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
+    let positions = layout_positions(function);
     // Inner loops first: instructions moved out of an inner loop may be invariant in the outer one as well.
     for id in loops.iter().rev() {
-        let Some(before) = preheader(function, &flow, &loops, id) else { continue };
-        let has_loads = may_move_loads(function, &flow, &loops, id);
+        let Some(before) = preheader(function, flow, loops, id) else { continue };
+        let has_loads = may_move_loads(function, flow, loops, id);
         let counts = || {
-            let old_loop = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions)?;
+            let old_loop = UnrollableLoop::find(function, &analyses, id, &positions)?;
             LoopBound::find(function, &definitions, &old_loop)
         };
         let moves_loads = has_loads && counts().is_some();
-        let mut mover =
-            LoopMover { loops: &loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
+        let mut mover = LoopMover { loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
         let mut members: Vec<Block> = loops.blocks(id).to_vec();
         members.sort_unstable_by_key(|&block| flow.position(block));
         for &block in &members {
-            let is_executed = moves_loads && always_executes(&flow, &dominators, &loops, id, block);
+            let is_executed = moves_loads && always_executes(flow, dominators, loops, id, block);
             mover.choose_from(function, block, before, is_executed, &mut stats);
         }
         let chosen = mover.chosen;
-        move_to_preheader(function, &loops, id, before, &chosen);
+        move_to_preheader(function, loops, id, before, &chosen);
     }
     stats
 }

@@ -69,7 +69,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 }
 
 /// A conditional branch and its arms.
-struct Branch {
+struct ConvertibleBranch {
     /// The predicate of the branch.
     guard: Guard,
     /// The arm for threads where the guard holds; `None` if they go to `join` directly.
@@ -102,7 +102,7 @@ impl ArmLimits {
 /// Converts all short branches once. Returns the number of branches converted.
 fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
-    let readers = Readers::count(function);
+    let readers = ReaderCounts::count(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];
     let mut converted = 0;
     for at in 0..function.layout.len() {
@@ -139,7 +139,7 @@ fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remar
 }
 
 /// Returns the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.
-fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<Branch> {
+fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
     let [first, second] = *function.terminators(block) else { return None };
     let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
     let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;
@@ -152,10 +152,10 @@ fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<Br
         plain_target(function, *branch).filter(|&next| is_arm && next != arm)
     };
     match (arm(taken), arm(other)) {
-        (Some(join), _) if join == other => Some(Branch { guard, taken_arm: Some(taken), other_arm: None, join }),
-        (_, Some(join)) if join == taken => Some(Branch { guard, taken_arm: None, other_arm: Some(other), join }),
+        (Some(join), _) if join == other => Some(ConvertibleBranch { guard, taken_arm: Some(taken), other_arm: None, join }),
+        (_, Some(join)) if join == taken => Some(ConvertibleBranch { guard, taken_arm: None, other_arm: Some(other), join }),
         (Some(join), Some(same)) if join == same && join != block => {
-            Some(Branch { guard, taken_arm: Some(taken), other_arm: Some(other), join })
+            Some(ConvertibleBranch { guard, taken_arm: Some(taken), other_arm: Some(other), join })
         }
         _ => None,
     }
@@ -171,21 +171,21 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
 }
 
 /// For each value, the number of instructions that read it.
-struct Readers {
+struct ReaderCounts {
     /// For each value, the number of instructions that read it.
     counts: Vec<u32>,
 }
 
-impl Readers {
+impl ReaderCounts {
     /// Counts the readers of all values of a function.
-    fn count(function: &Function) -> Readers {
+    fn count(function: &Function) -> ReaderCounts {
         let mut counts = vec![0; function.values.len()];
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 function.used(inst).for_each(|part| counts[part.value.position()] += 1);
             }
         }
-        Readers { counts }
+        ReaderCounts { counts }
     }
 
     /// Returns the number of instructions that read a value.
@@ -231,7 +231,7 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
 }
 
 /// Returns whether the phis of the join read whole or undefined values on both paths of a branch.
-fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
+fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block) -> bool {
     let (taken, other) = join_predecessors(branch, block);
     let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
         Some(OperandKind::Value(part)) => part == function.whole(part.value) || function.values[part.value].file == RegFile::General,
@@ -249,7 +249,7 @@ fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
 }
 
 /// Returns the predecessors of the join on the two paths of a branch.
-fn join_predecessors(branch: &Branch, block: Block) -> (Block, Block) {
+fn join_predecessors(branch: &ConvertibleBranch, block: Block) -> (Block, Block) {
     (branch.taken_arm.unwrap_or(block), branch.other_arm.unwrap_or(block))
 }
 
@@ -259,7 +259,7 @@ fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
 }
 
 /// Appends the arms of a branch to its block, and removes the branch.
-fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Branch, target: Target) {
+fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch: &ConvertibleBranch, target: Target) {
     let (taken, other) = join_predecessors(branch, block);
     let phis: SmallVec<[Inst; 8]> = function.phis(branch.join).iter().copied().collect();
     let pairs: SmallVec<[(Operand, Operand); 8]> = phis
@@ -304,7 +304,7 @@ fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Br
 /// if the guard holds and the old one otherwise.
 fn append_arm(
     function: &mut Function,
-    readers: &Readers,
+    readers: &ReaderCounts,
     block: Block,
     arm: Block,
     guard: Guard,
@@ -398,7 +398,7 @@ fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) 
 /// Returns false and changes nothing if the new value is not defined in the arm, or if it has other readers than `uses` phis.
 fn tie_definition(
     function: &mut Function,
-    readers: &Readers,
+    readers: &ReaderCounts,
     insts: &[Inst],
     guard: Guard,
     (old, new, uses): (Operand, Operand, usize),

@@ -101,6 +101,12 @@ fn is_plain_branch(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK))
 }
 
+/// Returns whether a thread may wait for other threads at an instruction, or in the function that it calls.
+pub(crate) fn may_wait_at(function: &Function, inst: Inst) -> bool {
+    let opcode = function.insts[inst].op.machine();
+    opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
+}
+
 /// Returns whether an access is volatile or has an ordering stronger than weak.
 pub(crate) fn is_strong(access: &MemoryAccess) -> bool {
     access.volatile || access.order != Order::Weak

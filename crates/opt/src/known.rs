@@ -25,7 +25,7 @@ pub(crate) struct OperandFacts<'a> {
 }
 
 /// A value that is one of two constants, selected by a predicate.
-struct Selection {
+struct ConstantSelection {
     /// The selected value.
     value: Value,
     /// The constants for a true and for a false predicate.
@@ -152,14 +152,14 @@ impl<'a> OperandFacts<'a> {
     }
 
     /// Returns the selection of two constants that an operand is computed from, if everything else that it depends on is constant.
-    fn selection(self, operand: &Operand) -> Option<Selection> {
+    fn selection(self, operand: &Operand) -> Option<ConstantSelection> {
         let (value, inst) = self.definition(operand)?;
         let deeper = self.deeper()?;
         let sources = self.function.sources(inst);
         match self.function.insts[inst].op {
             Op::Machine(Opcode::SEL) if self.has_modifiers(inst, &[]) && sources.len() == 3 => {
                 let numbers = [deeper.word(&sources[0])?, deeper.word(&sources[1])?];
-                Some(Selection { value, constants: numbers, predicate: sources[2] })
+                Some(ConstantSelection { value, constants: numbers, predicate: sources[2] })
             }
             Op::Machine(Opcode::LOP3 | Opcode::IADD3 | Opcode::MOV) | Op::Pseudo(Pseudo::Copy) => {
                 let is_unknown = |source: &&Operand| source.value().is_some() && deeper.word(&source.with_signs(Signs::NONE)).is_none();

@@ -5,19 +5,20 @@
 //! 1. [`straighten`] merges straight-line blocks; [`simplify`] drops arithmetic on known halves; [`contract`] and [`fuse`] form
 //!    multiply-adds, which may not be encodable yet; [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`], [`combine`],
-//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and
+//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
+//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`uniform`], [`if_convert`] and
+//!    [`guard_sums`] optimize; [`reduce`] and
 //!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the
 //!    constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form
 //!    for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
-//! 5. [`balance`] runs last. It replaces some additions by instructions that the other passes do not recognize as additions.
-//! 6. [`guard_copies`] and [`settle_products`] are for code with physical registers, after scheduling.
+//! 5. [`balance`] is the last pass on SSA values. It replaces some additions by instructions that the other passes do not recognize as
+//!    additions.
+//! 6. [`guard_copies`], [`settle_products`] and [`idle_instructions`] are for code with physical registers, after scheduling.
 //!
-//! Correct code needs only [`legalize`], [`guard_copies`] and [`settle_products`]. [`join_phis`] runs between the passes of step 3: it
-//! makes a matrix accumulator one loop-carried tuple. [`remarks`] records, on request, which transformations passes made, and why they did
-//! not make others.
+//! Correct code needs [`legalize`] and the passes of steps 4 and 6; all others are optional. [`remarks`] records, on request, which
+//! transformations passes made, and why they did not make others; [`alternatives`] records the forms of instructions that they rejected.
 
 pub mod aggregate;
 pub mod alternatives;
@@ -40,6 +41,7 @@ pub mod insert_yields;
 pub mod join_phis;
 mod known;
 pub mod legalize;
+mod loop_analyses;
 pub mod merge;
 pub mod narrow;
 mod redirect_edges;

@@ -136,7 +136,7 @@ impl Chains {
 
 /// The last product in flight that uses a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct InFlight {
+struct InFlightProduct {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
     chain_number: Option<u32>,
     /// Number of groups that ended after the group of the product: a wait that leaves this many pending waits for the product. `None` if
@@ -148,7 +148,7 @@ struct InFlight {
 #[derive(Clone, PartialEq, Eq)]
 struct RegisterState {
     /// For each register, the last product in flight that uses it; `None` if there is none.
-    in_flight: Vec<Option<InFlight>>,
+    in_flight: Vec<Option<InFlightProduct>>,
     /// For each register, whether an ordinary instruction may have read or written it since the last fence.
     accessed_since_fence: Vec<bool>,
     /// For each register, whether an ordinary instruction may have written it since the last fence.
@@ -168,18 +168,18 @@ struct Insertions {
 
 /// Consecutive general registers.
 #[derive(Clone, Copy)]
-struct RegisterRange {
+struct GeneralRegisters {
     /// Number of the first register.
     first: u16,
     /// Number of registers.
     count: u8,
 }
 
-impl RegisterRange {
+impl GeneralRegisters {
     /// Returns the general registers of an operand; `None` if it has none.
-    fn from_operand(operand: &Operand) -> Option<RegisterRange> {
+    fn from_operand(operand: &Operand) -> Option<GeneralRegisters> {
         match operand.kind {
-            OperandKind::Register { file: RegFile::General, first, count } => Some(RegisterRange { first, count }),
+            OperandKind::Register { file: RegFile::General, first, count } => Some(GeneralRegisters { first, count }),
             _ => None,
         }
     }
@@ -200,7 +200,7 @@ struct FlightConflicts {
 
 impl FlightConflicts {
     /// Adds the conflict with one register in flight.
-    fn add(&mut self, flight: InFlight) {
+    fn add(&mut self, flight: InFlightProduct) {
         match flight.newer_groups {
             Some(pending) => self.max_pending_groups = Some(self.max_pending_groups.map_or(pending, |old| old.min(pending))),
             None => {
@@ -226,7 +226,7 @@ impl RegisterState {
         let mut is_changed = false;
         for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
-                (Some(one), Some(two)) => Some(InFlight {
+                (Some(one), Some(two)) => Some(InFlightProduct {
                     chain_number: if one.chain_number == two.chain_number { one.chain_number } else { Some(MIXED) },
                     newer_groups: one.newer_groups.zip(two.newer_groups).map(|(one, two)| one.min(two)),
                 }),
@@ -272,7 +272,7 @@ impl RegisterState {
             self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
         }
         let ranges = |operands: &[Operand]| {
-            operands.iter().filter_map(RegisterRange::from_operand).flat_map(RegisterRange::registers).collect::<Vec<usize>>()
+            operands.iter().filter_map(GeneralRegisters::from_operand).flat_map(GeneralRegisters::registers).collect::<Vec<usize>>()
         };
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
@@ -304,18 +304,21 @@ impl RegisterState {
 
     /// As `transfer`, for a warpgroup product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
-        let result = function.results(inst).first().and_then(RegisterRange::from_operand);
+        let result = function.results(inst).first().and_then(GeneralRegisters::from_operand);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
-        let sources =
-            function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::from_operand);
-        let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
-        let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
+        let sources = function
+            .sources(inst)
+            .iter()
+            .filter(|operand| !matches!(operand.role, Role::Tied(_)))
+            .filter_map(GeneralRegisters::from_operand);
+        let sources: Vec<usize> = sources.flat_map(GeneralRegisters::registers).collect();
+        let results: Vec<usize> = result.into_iter().flat_map(GeneralRegisters::registers).collect();
         let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         for &register in &sources {
             self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
         for &register in &results {
-            let is_same_chain = |flight: &InFlight| flight.chain_number.is_some() && flight.chain_number == chain;
+            let is_same_chain = |flight: &InFlightProduct| flight.chain_number.is_some() && flight.chain_number == chain;
             self.in_flight[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
         }
         let needs_fence = results.iter().any(|&register| self.accessed_since_fence[register])
@@ -328,10 +331,10 @@ impl RegisterState {
         self.apply(&steps);
         for register in sources {
             // If two products in flight read a register, only the later one has to be tracked, because it finishes last.
-            self.in_flight[register] = Some(InFlight { chain_number: None, newer_groups: None });
+            self.in_flight[register] = Some(InFlightProduct { chain_number: None, newer_groups: None });
         }
         for register in results {
-            self.in_flight[register] = Some(InFlight { chain_number: chain, newer_groups: None });
+            self.in_flight[register] = Some(InFlightProduct { chain_number: chain, newer_groups: None });
         }
         if ends_group(function, inst) {
             self.end_group();
@@ -454,7 +457,7 @@ fn end_groups_at_products(function: &mut Function) {
             if !is_product(function, inst) {
                 continue;
             }
-            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::from_operand(result).is_none());
+            let is_empty = function.results(inst).first().is_none_or(|result| GeneralRegisters::from_operand(result).is_none());
             match last.take() {
                 Some(product) if is_empty && ends_group(function, inst) => {
                     let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();

@@ -28,11 +28,12 @@
 
 use std::cmp::Reverse;
 
-use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops};
+use oriole_ir::analysis::{Dominators, LoopId, Loops};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Role, Target, Value};
 use oriole_isa::Opcode;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::loop_analyses::LoopAnalyses;
 use crate::rewrite::replace_uses;
 
 /// Maximum number of constants that are loaded before one loop.
@@ -59,13 +60,8 @@ struct LoopConstant {
 
 /// Moves the constants of the loops of a function before the loops.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
-    let flow = ControlFlow::compute(function);
-    let loops = Loops::compute(function, &flow);
     let mut stats = Stats::default();
-    if loops.is_empty() {
-        return stats;
-    }
-    let dominators = Dominators::compute(function, &flow);
+    let Some(LoopAnalyses { loops, dominators, .. }) = LoopAnalyses::compute(function) else { return stats };
     let fixed = fixed_values(function);
     // By block and constant: the result of the move that was put there.
     let mut moved: FxHashMap<(Block, u32), Value> = FxHashMap::default();

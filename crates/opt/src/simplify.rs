@@ -1,7 +1,7 @@
 //! Simplifies integer instructions with operands that are known at compile time.
 //!
 //! 64-bit integers are computed as two halves, of which one is often known at compile time: the upper half of a zero-extended integer is
-//! zero, and a shift by 32 moves one half to the place of the other. [`Rule`] lists the rewrites. Examples:
+//! zero, and a shift by 32 moves one half to the place of the other. [`SimplifyRule`] lists the rewrites. Examples:
 //!
 //! ```text
 //! %2:R = SHF.R.U64 %0, 0x20, %1              becomes   %2:R = COPY %1
@@ -37,7 +37,7 @@ use crate::rewrite::{Draft, Prelude};
 
 /// A rewrite of the pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
+pub enum SimplifyRule {
     /// A shift by a known distance becomes a copy or a simpler shift: it moves whole words, or half of the shifted pair is zero.
     Shift,
     /// A multiply-add with a zero factor becomes a copy of its summand.
@@ -56,17 +56,25 @@ pub enum Rule {
     Select,
 }
 
-impl Rule {
+impl SimplifyRule {
     /// All rules.
-    pub const ALL: [Rule; 8] =
-        [Rule::Shift, Rule::Product, Rule::Logic, Rule::Sum, Rule::NoCarry, Rule::NoCarryIn, Rule::Funnel, Rule::Select];
+    pub const ALL: [SimplifyRule; 8] = [
+        SimplifyRule::Shift,
+        SimplifyRule::Product,
+        SimplifyRule::Logic,
+        SimplifyRule::Sum,
+        SimplifyRule::NoCarry,
+        SimplifyRule::NoCarryIn,
+        SimplifyRule::Funnel,
+        SimplifyRule::Select,
+    ];
 }
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of applications of each rule, in the order of [`Rule::ALL`].
-    pub applied: [usize; Rule::ALL.len()],
+    /// Number of applications of each rule, in the order of [`SimplifyRule::ALL`].
+    pub applied: [usize; SimplifyRule::ALL.len()],
 }
 
 /// Simplifies the instructions of a whole function.
@@ -134,12 +142,12 @@ impl Simplifier {
     }
 
     /// Counts an application of a rule.
-    fn count(&mut self, rule: Rule) {
+    fn count(&mut self, rule: SimplifyRule) {
         self.stats.applied[rule as usize] += 1;
     }
 
     /// Replaces an instruction by a copy of `source` to its first result; `None` if the target has no instruction for that.
-    fn replace_by_copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: Rule) -> Option<()> {
+    fn replace_by_copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: SimplifyRule) -> Option<()> {
         let result = function.results(inst)[0];
         if source.part().is_some_and(|part| function.values[part.value].file == RegFile::General) {
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
@@ -153,7 +161,7 @@ impl Simplifier {
     }
 
     /// Overwrites the instruction with a draft if the target can encode it; otherwise returns `None`.
-    fn replace_if_encodable(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: Rule) -> Option<()> {
+    fn replace_if_encodable(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: SimplifyRule) -> Option<()> {
         if !self.encodability.is_encodable(function, inst, &draft) {
             return None;
         }
@@ -198,8 +206,8 @@ impl Simplifier {
             _ => return None,
         };
         match simpler {
-            Ok(source) => self.replace_by_copy(function, inst, source, Rule::Shift),
-            Err(draft) => self.replace_if_encodable(function, inst, draft, Rule::Shift),
+            Ok(source) => self.replace_by_copy(function, inst, source, SimplifyRule::Shift),
+            Err(draft) => self.replace_if_encodable(function, inst, draft, SimplifyRule::Shift),
         }
     }
 
@@ -208,7 +216,7 @@ impl Simplifier {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
         let is_absent = is_word && c.signs.is_empty() && (self.is_zero(function, &a) || self.is_zero(function, &b));
-        if is_absent { self.replace_by_copy(function, inst, c, Rule::Product) } else { None }
+        if is_absent { self.replace_by_copy(function, inst, c, SimplifyRule::Product) } else { None }
     }
 
     /// Simplifies a `LOP3` whose result is one of its sources, zero or all ones, or joins the bits of two opposite shifts. Returns `None`
@@ -233,10 +241,10 @@ impl Simplifier {
         let value = logic(table, columns[0], columns[1], columns[2]) & 0xff;
         if value == 0 || value == 0xff {
             let number = if value == 0 { Operand::RZ } else { Operand::from(u32::MAX) };
-            return self.replace_by_copy(function, inst, number, Rule::Logic);
+            return self.replace_by_copy(function, inst, number, SimplifyRule::Logic);
         }
         if let Some(at) = (0..3).find(|&at| columns[at] == value && sources[at].part().is_some()) {
-            return self.replace_by_copy(function, inst, sources[at], Rule::Logic);
+            return self.replace_by_copy(function, inst, sources[at], SimplifyRule::Logic);
         }
         let shifted: SmallVec<[usize; 3]> = (0..3).filter(|&at| words[at] != Some(0)).collect();
         let &[first, second] = shifted.as_slice() else { return None };
@@ -268,7 +276,7 @@ impl Simplifier {
             Some(number) => Operand::from(number),
             None => chosen,
         };
-        self.replace_by_copy(function, inst, chosen, Rule::Select)
+        self.replace_by_copy(function, inst, chosen, SimplifyRule::Select)
     }
 
     /// Makes an `IADD3.X` whose carries are never set an `IADD3`, which reads no carries. Returns `None` if nothing changed.
@@ -283,7 +291,7 @@ impl Simplifier {
         let results = function.insts[inst].result_count();
         let operands = function.operands(inst)[..results + 3].iter().copied().collect();
         let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: results };
-        self.replace_if_encodable(function, inst, draft, Rule::NoCarryIn)
+        self.replace_if_encodable(function, inst, draft, SimplifyRule::NoCarryIn)
     }
 
     /// Replaces carries that are never set by a predicate that is known to be false. Returns the instruction that computes this predicate.
@@ -298,7 +306,7 @@ impl Simplifier {
         let most: u64 = [a, b, c].iter().map(|source| known.upper_bound(source)).sum();
         let operands: SmallVec<[Operand; 8]> = smallvec![sum, Operand::PT, Operand::PT, a, b, c];
         let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: 3 };
-        if most > u64::from(u32::MAX) || self.replace_if_encodable(function, inst, draft, Rule::NoCarry).is_none() {
+        if most > u64::from(u32::MAX) || self.replace_if_encodable(function, inst, draft, SimplifyRule::NoCarry).is_none() {
             return prelude.insts;
         }
         let operands = [carry, other, Operand::PT, Operand::PT, Operand::PT, 0.into(), 0.into()];
@@ -321,8 +329,8 @@ impl Simplifier {
         let terms: SmallVec<[Operand; 3]> =
             function.sources(inst).iter().copied().filter(|source| !self.is_zero(function, source)).collect();
         match *terms.as_slice() {
-            [] => self.replace_by_copy(function, inst, Operand::RZ, Rule::Sum),
-            [term] => self.replace_by_copy(function, inst, term, Rule::Sum),
+            [] => self.replace_by_copy(function, inst, Operand::RZ, SimplifyRule::Sum),
+            [term] => self.replace_by_copy(function, inst, term, SimplifyRule::Sum),
             [first, second] => self.form_funnel_shift(function, inst, first, second),
             _ => None,
         }
@@ -340,7 +348,7 @@ impl Simplifier {
         })?;
         let result = function.results(inst)[0];
         let draft = shift_draft(&[Symbol::L, Symbol::W, Symbol::U32, Symbol::HI], result, [low, distance.into(), high]);
-        self.replace_if_encodable(function, inst, draft, Rule::Funnel)
+        self.replace_if_encodable(function, inst, draft, SimplifyRule::Funnel)
     }
 
     /// If a shift with these modifiers computes a register: returns the sources of the shift.

@@ -41,7 +41,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         return stats;
     }
     let definitions = Definitions::compute(function);
-    let readers = Readers::find(function);
+    let readers = TupleReaders::find(function);
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
@@ -57,16 +57,16 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 }
 
 /// The instructions that read each tuple, and the position of each instruction.
-struct Readers {
+struct TupleReaders {
     /// For each value, the instructions that read a value of several registers; empty for other values.
     by_value: Vec<SmallVec<[Inst; 4]>>,
     /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
 }
 
-impl Readers {
+impl TupleReaders {
     /// Collects the readers and positions of a function.
-    fn find(function: &Function) -> Readers {
+    fn find(function: &Function) -> TupleReaders {
         let mut by_value = vec![SmallVec::new(); function.values.len()];
         let mut positions = vec![None; function.insts.len()];
         for &block in &function.layout {
@@ -79,7 +79,7 @@ impl Readers {
                 }
             }
         }
-        Readers { by_value, positions }
+        TupleReaders { by_value, positions }
     }
 }
 
@@ -98,7 +98,7 @@ fn tuple_of(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
 
 /// Returns the guarded copies that read the result of an instruction, one for each register in order; `None` if there are other readers,
 /// or if an old value is computed only after the instruction.
-fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Readers, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
+fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &TupleReaders, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
     let value = tuple_of(function, inst)?;
     let width = usize::from(function.values[value].width);
     let value_readers = &readers.by_value[value.position()];

@@ -82,7 +82,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
     for &block in &blocks {
         let moved = Candidates::find(function, &def_use, &definitions, block, encodability, alternatives);
         stats.moved += moved.insts.len();
-        let mut rewriter = Rewriter {
+        let mut rewriter = BlockRewriter {
             candidates: &moved,
             def_use: &def_use,
             definitions: &definitions,
@@ -296,7 +296,7 @@ fn uniform_file(file: RegFile) -> RegFile {
 }
 
 /// Rewrites one block: moves the candidates to the uniform datapath.
-struct Rewriter<'a> {
+struct BlockRewriter<'a> {
     /// The instructions to move.
     candidates: &'a Candidates,
     /// For each value, its definition and its uses.
@@ -309,7 +309,7 @@ struct Rewriter<'a> {
     replacements: &'a mut FxHashMap<Value, Operand>,
 }
 
-impl Rewriter<'_> {
+impl BlockRewriter<'_> {
     /// Rewrites a block. Returns the number of copies that became constants or were removed.
     fn run(&mut self, function: &mut Function, block: Block) -> usize {
         let insts = std::mem::take(&mut function.blocks[block].insts);

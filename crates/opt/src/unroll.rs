@@ -25,23 +25,24 @@
 //! instruction. Loops with barriers, fences and waiting instructions are unrolled only if the number of iterations is a constant; loops
 //! with calls, exits and warpgroup products are never unrolled. A loop whose header is marked (`.pragma "nounroll"`) stays.
 //!
-//! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`Budget`]).
+//! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
 use oriole_hardware::Hardware;
 use oriole_hardware::costs::Costs;
-use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity, remove_unreachable_blocks};
+use oriole_ir::analysis::{PostDominators, Uniformity, remove_unreachable_blocks};
 use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Value};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
+use crate::loop_analyses::LoopAnalyses;
 use crate::redirect_edges::split_edges;
 use crate::remarks::{Remarks, location_of};
 use crate::straighten;
 use copies::{CopyMapping, add_source, copy_inst, copy_loop, insert_before_end, new_phis, redirect, set_branches, set_jump};
 use counted::CountedLoop;
-use shape::UnrollableLoop;
+use shape::{UnrollableLoop, layout_positions};
 
 pub(crate) mod bound;
 mod copies;
@@ -162,25 +163,20 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 }
 
 /// The number of instructions that unrolling may still add to the function.
-struct Budget {
+struct GrowthBudget {
     /// The number of instructions that may still be added.
     insts_left: usize,
 }
 
 /// Returns the loops to unroll, each with how it is unrolled. `taken_branch` is the cost of a taken branch in cycles.
 fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(UnrollableLoop, UnrollPlan)> {
-    let flow = ControlFlow::compute(function);
-    let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
-    if loops.is_empty() {
-        return chosen;
-    }
-    let dominators = Dominators::compute(function, &flow);
+    let Some(analyses) = LoopAnalyses::compute(function) else { return chosen };
+    let LoopAnalyses { flow, loops, dominators } = &analyses;
     let definitions = Definitions::compute(function);
-    let mut positions = vec![0; function.blocks.len()];
-    function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
+    let positions = layout_positions(function);
     let mut uniformity: Option<Uniformity> = None;
-    let mut budget = Budget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
+    let mut budget = GrowthBudget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
     for id in loops.iter() {
         let header = loops.get(id).header;
         let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());
@@ -188,15 +184,15 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             miss("`.pragma \"nounroll\"` forbids it");
             continue;
         }
-        let Some(old_loop) = UnrollableLoop::find(function, &flow, &dominators, &loops, id, &positions) else {
+        let Some(old_loop) = UnrollableLoop::find(function, &analyses, id, &positions) else {
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
         let body = BodyProperties::collect(function, &old_loop);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
-                let post_dominators = PostDominators::compute(function, &flow);
-                Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops)
+                let post_dominators = PostDominators::compute(function, flow);
+                Uniformity::compute_with(function, flow, dominators, &post_dominators, loops)
             });
             found.is_uniform(condition)
         };

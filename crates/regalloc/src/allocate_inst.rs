@@ -12,7 +12,7 @@
 //!    clobbers.
 //! 3. `find_results`: chooses registers for the results. The hardware reads all sources before it writes a result, so a result may get the
 //!    registers of a source that dies at the instruction or is dropped there.
-//! 4. `finish` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
+//! 4. `emit_inst` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
 //! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. Their sources need not be in registers: each is moved or reloaded directly
 //! into the result.

@@ -213,12 +213,12 @@ impl Liveness {
         &self.first_uses[self.live_in.range(block)]
     }
 
-    /// Lists the instructions that the allocation of the file has to handle, and their operands of the file.
     /// Forgets the register files of the operands of an instruction, because an operand of another file replaced one of them.
     pub fn forget_operand_files(&mut self, inst: Inst) {
         self.operand_files[inst] = None;
     }
 
+    /// Lists the instructions that the allocation of the file has to handle, and their operands of the file.
     fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
         self.accesses.clear();
         self.operand_files.resize(function.insts.len(), None);

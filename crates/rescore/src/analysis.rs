@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use oriole_ctrl::flow::reasons::Reasons;
-use oriole_ctrl::flow::{Block, Code, assign_with_reasons};
+use oriole_ctrl::flow::{MachineBlock, MachineCode, assign_with_reasons};
 use oriole_cubin::CubinIndex;
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, decode};
@@ -19,7 +19,7 @@ pub struct Analysis {
     /// The instructions, without reuse flags.
     pub instructions: Vec<Instruction>,
     /// Basic blocks. The first one is empty; its successors are the starts of functions and other code without visible predecessors.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MachineBlock>,
     /// Numbers of the instructions that only pad the section.
     pub padding: BTreeSet<usize>,
     /// The control words that `ctrl` computes.
@@ -49,7 +49,7 @@ pub fn analyze(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, ha
         is_relocated: &|number| relocated.binary_search(&number).is_ok(),
     };
     let graph = build(&instructions, &file)?;
-    let code = Code { instructions: &instructions, blocks: graph.blocks };
+    let code = MachineCode { instructions: &instructions, blocks: graph.blocks };
     let (controls, reasons) = assign_with_reasons(&code, hardware);
     let blocks = code.blocks;
     Ok(Analysis { instructions, blocks, padding: graph.padding, controls, reasons })

@@ -1,7 +1,7 @@
 //! List scheduling that stays close to the existing order.
 //!
-//! Forward list scheduling with a ready list. In each step, the instructions that can issue earliest compete. [`Choice::Position`] takes
-//! the one that comes first in the existing order, so the order changes only where a stall can be filled. [`Choice::Height`] takes the one
+//! Forward list scheduling with a ready list. In each step, the instructions that can issue earliest compete. [`FillChoice::Position`] takes
+//! the one that comes first in the existing order, so the order changes only where a stall can be filled. [`FillChoice::Height`] takes the one
 //! with the longest critical path below it.
 //!
 //! For example, in `a ; use of a ; b`, where `a` has a latency of 4 cycles, `b` moves between `a` and its use.
@@ -14,7 +14,7 @@ const UNITS: usize = oriole_hardware::units::UNITS;
 
 /// Which of the instructions that can issue is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum FillChoice {
     /// The first in the existing order.
     Position,
     /// The one with the longest critical path to the end of the region.
@@ -29,7 +29,7 @@ pub fn order(
     costs: &Costs,
     floors: &[u64],
     follows_closely: &dyn Fn(usize) -> bool,
-    choice: Choice,
+    choice: FillChoice,
 ) -> Vec<usize> {
     let heights = graph.heights();
     let mut earliest: Vec<u64> = floors.to_vec();
@@ -47,8 +47,8 @@ pub fn order(
         let first = ready.iter().map(|&node| time(node)).min().unwrap_or(now);
         let can = ready.iter().enumerate().filter(|&(_, &node)| time(node) == first);
         let key = |node: u32| match choice {
-            Choice::Position => (0, node),
-            Choice::Height => (u32::MAX - heights[node as usize], node),
+            FillChoice::Position => (0, node),
+            FillChoice::Height => (u32::MAX - heights[node as usize], node),
         };
         let next = order.last().map(|&last| last + 1).filter(|&next| next < graph.region.end && follows_closely(next));
         let next_node = next.map(|next| (next - graph.region.start) as u32);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use oriole_ctrl::flow::Block;
+use oriole_ctrl::flow::MachineBlock;
 use oriole_isa::{Instruction, Opcode, Value};
 
 use crate::Obstacle;
@@ -24,7 +24,7 @@ pub struct FileInfo<'a> {
 /// The control-flow graph of a code section.
 pub struct FlowGraph {
     /// Block 0 is empty; the blocks of the code follow in address order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MachineBlock>,
     /// Numbers of the instructions that only pad the section.
     pub padding: BTreeSet<usize>,
 }
@@ -54,13 +54,13 @@ pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<FlowGr
     }
     let starts: Vec<usize> = starts.into_iter().filter(|&start| start < instructions.len()).collect();
     let number_of = |start: usize| starts.binary_search(&start).ok().map(|place| place + 1);
-    let mut blocks = vec![Block { range: 0..0, successors: Vec::new() }];
+    let mut blocks = vec![MachineBlock { range: 0..0, successors: Vec::new() }];
     for (place, &start) in starts.iter().enumerate() {
         let end = starts.get(place + 1).copied().unwrap_or(instructions.len());
         let last = &nexts[end - 1];
         let targets = last.targets.iter().copied().chain(last.falls_through.then_some(end));
         let successors: BTreeSet<usize> = targets.filter_map(number_of).collect();
-        blocks.push(Block { range: start..end, successors: successors.into_iter().collect() });
+        blocks.push(MachineBlock { range: start..end, successors: successors.into_iter().collect() });
     }
     let roots = entries.iter().filter_map(|&entry| number_of(entry)).collect();
     let (roots, padding) = add_unreachable_roots(instructions, &blocks, roots);
@@ -116,7 +116,11 @@ fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<
 }
 
 /// Adds every unreachable block to the roots, except padding. Returns the roots and the padding.
-fn add_unreachable_roots(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet<usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
+fn add_unreachable_roots(
+    instructions: &[Instruction],
+    blocks: &[MachineBlock],
+    mut roots: BTreeSet<usize>,
+) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let mut reached = vec![false; blocks.len()];
     let mut todo: Vec<usize> = roots.iter().copied().collect();
     let mut padding = BTreeSet::new();

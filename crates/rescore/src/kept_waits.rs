@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oriole_ctrl::flow::Block;
+use oriole_ctrl::flow::MachineBlock;
 use oriole_isa::{Control, Instruction, Opcode, RegFile, Value, accesses};
 
 use crate::Obstacle;
@@ -65,14 +65,14 @@ impl KeptWaits {
 const SCOREBOARDS: usize = 6;
 
 /// Data-flow state: for each scoreboard, the setters that may be outstanding.
-type State = [BTreeSet<Setter>; SCOREBOARDS];
+type SetterState = [BTreeSet<Setter>; SCOREBOARDS];
 
 /// Finds the waits to keep by iterating over the blocks until the states no longer change.
-pub fn find_kept_waits(instructions: &[Instruction], controls: &[Control], blocks: &[Block]) -> Result<KeptWaits, Obstacle> {
+pub fn find_kept_waits(instructions: &[Instruction], controls: &[Control], blocks: &[MachineBlock]) -> Result<KeptWaits, Obstacle> {
     let roles: Vec<WaitRole> = instructions.iter().map(WaitRole::of).collect();
     let mut analysis = WaitAnalysis { controls, roles: &roles, kept: KeptWaits::default() };
-    let mut entry: Vec<Option<State>> = vec![None; blocks.len()];
-    entry[0] = Some(State::default());
+    let mut entry: Vec<Option<SetterState>> = vec![None; blocks.len()];
+    entry[0] = Some(SetterState::default());
     let mut todo: BTreeSet<usize> = [0].into();
     while let Some(block) = todo.pop_first() {
         let Some(mut state) = entry[block].clone() else { continue };
@@ -89,7 +89,7 @@ pub fn find_kept_waits(instructions: &[Instruction], controls: &[Control], block
 }
 
 /// Adds a state at the end of a block to the entry state of a successor. Returns whether the entry state changed.
-fn merge(into: &mut Option<State>, from: &State) -> bool {
+fn merge(into: &mut Option<SetterState>, from: &SetterState) -> bool {
     let Some(state) = into else {
         *into = Some(from.clone());
         return true;
@@ -220,7 +220,7 @@ struct WaitAnalysis<'a> {
 
 impl WaitAnalysis<'_> {
     /// Updates the state for one instruction and records the pairs to keep.
-    fn issue(&mut self, number: usize, state: &mut State) -> Result<(), Obstacle> {
+    fn issue(&mut self, number: usize, state: &mut SetterState) -> Result<(), Obstacle> {
         let (control, role) = (self.controls[number], &self.roles[number]);
         if let Some((scoreboard, left)) = role.counts {
             self.count(number, scoreboard, left, &mut state[scoreboard])?;

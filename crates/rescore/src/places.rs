@@ -42,7 +42,7 @@ pub struct CubinLayout<'a> {
     /// The relocations of `.debug_frame`.
     frames: HashMap<usize, Vec<FrameStart>>,
     /// The line tables of the file, with the code sections that they cover.
-    line_tables: Vec<(&'static str, Lines)>,
+    line_tables: Vec<(&'static str, LineTableSections)>,
     /// Whether the file has debug information besides line tables.
     has_debug_info: bool,
     /// Why the line tables cannot be rewritten.
@@ -59,7 +59,7 @@ struct FrameStart {
 
 /// The code sections that a line table covers.
 #[derive(Default)]
-struct Lines {
+struct LineTableSections {
     sections: HashSet<usize>,
     /// Whether a relocation of the table refers to no symbol of the file, so that the table may cover any code.
     is_about_any: bool,
@@ -86,7 +86,7 @@ impl<'a> CubinLayout<'a> {
         }
         let mut line_tables = Vec::new();
         for name in LINE_TABLES.into_iter().filter(|name| index.find(name).is_some()) {
-            let mut lines = Lines::default();
+            let mut lines = LineTableSections::default();
             for (relocation, symbol) in relocations_for(index, name) {
                 lines.is_about_any |= index.symbols().get(relocation.symbol as usize).is_none();
                 lines.sections.extend(symbol.map(|(section, _)| section));

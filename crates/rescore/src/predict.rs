@@ -97,7 +97,7 @@ pub struct Prediction {
 }
 
 /// The state of one warp. Times are in cycles.
-struct Warp {
+struct PredictedWarp {
     at: usize,
     ready: u64,
     round_start: u64,
@@ -109,7 +109,7 @@ struct Warp {
 /// Simulates a block with `warps` warps on one scheduler.
 pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Prediction {
     let rounds = if is_loop { ROUNDS } else { 1 };
-    let mut scheduler = Scheduler {
+    let mut scheduler = WarpScheduler {
         steps,
         total: steps.len() * rounds,
         units: [0; UNITS],
@@ -117,7 +117,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Predict
         cache: [None; SLOTS],
         last: 0,
         stays: false,
-        warps: (0..warps).map(|_| Warp { at: 0, ready: 0, round_start: 0, releases: [0; SCOREBOARDS], known: 0 }).collect(),
+        warps: (0..warps).map(|_| PredictedWarp { at: 0, ready: 0, round_start: 0, releases: [0; SCOREBOARDS], known: 0 }).collect(),
         outcome: Prediction { times: vec![0; steps.len()], waits_for_others: vec![false; steps.len()], ..Prediction::default() },
         first_round: 0,
         end: 0,
@@ -136,7 +136,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Predict
 }
 
 /// The state of the scheduler and of the resources that its warps share.
-struct Scheduler<'a> {
+struct WarpScheduler<'a> {
     steps: &'a [Step],
     total: usize,
     units: [u64; UNITS],
@@ -144,14 +144,14 @@ struct Scheduler<'a> {
     cache: [Option<u16>; SLOTS],
     last: usize,
     stays: bool,
-    warps: Vec<Warp>,
+    warps: Vec<PredictedWarp>,
     outcome: Prediction,
     /// Cycle in which all warps had finished their first iteration.
     first_round: u64,
     end: u64,
 }
 
-impl Scheduler<'_> {
+impl WarpScheduler<'_> {
     /// Issues all instructions of all warps.
     fn run(&mut self) {
         if self.steps.is_empty() {

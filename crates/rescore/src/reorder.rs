@@ -25,7 +25,7 @@ use oriole_sched::code::{AliasSpace, Code, MemAccess, MemAccessKind, OrderEffect
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
-use crate::fill::{self, Choice};
+use crate::fill::{self, FillChoice};
 use crate::graph::FlowGraph;
 use crate::kept_waits::KeptWaits;
 use crate::predict::{self, Prediction, Step, TimingModel};
@@ -101,14 +101,14 @@ pub struct TimedOrder {
 /// A scheduler that proposes orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proposer {
-    Fill(Choice),
+    Fill(FillChoice),
     Backend(Backend),
 }
 
 impl Proposer {
     /// Returns all schedulers.
     fn all() -> impl Iterator<Item = Proposer> {
-        let fills = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height)];
+        let fills = [Proposer::Fill(FillChoice::Position), Proposer::Fill(FillChoice::Height)];
         fills.into_iter().chain(Backend::tried_by_auto().map(Proposer::Backend))
     }
 
@@ -129,12 +129,12 @@ pub fn plan(
     limits: &MoveConstraints<'_>,
     timing: &TimingModel<'_>,
 ) -> TimedOrder {
-    let planner = Planner::new(decoded, graph, waits, limits, timing);
+    let planner = ReorderSearch::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
 
 /// A block with the prediction for its old order.
-struct Block {
+struct PredictedBlock {
     range: Range<usize>,
     /// Whether the block is its own successor.
     is_loop: bool,
@@ -145,7 +145,7 @@ struct Block {
 }
 
 /// The state of the search for one section.
-struct Planner<'a> {
+struct ReorderSearch<'a> {
     decoded: &'a [Instruction],
     graph: &'a FlowGraph,
     waits: &'a KeptWaits,
@@ -155,18 +155,18 @@ struct Planner<'a> {
     when: When,
     /// Numbers of warps for which orders are compared.
     samples: Vec<usize>,
-    blocks: Vec<Block>,
+    blocks: Vec<PredictedBlock>,
     controls: Vec<Control>,
 }
 
-impl<'a> Planner<'a> {
+impl<'a> ReorderSearch<'a> {
     fn new(
         decoded: &'a [Instruction],
         graph: &'a FlowGraph,
         waits: &'a KeptWaits,
         limits: &'a MoveConstraints<'a>,
         timing: &'a TimingModel<'a>,
-    ) -> Planner<'a> {
+    ) -> ReorderSearch<'a> {
         let mut code = from_machine::empty();
         for (number, instruction) in decoded.iter().enumerate() {
             from_machine::push_foreign(&mut code, instruction, (limits.is_relocated)(number));
@@ -181,7 +181,7 @@ impl<'a> Planner<'a> {
         }
         let most = limits.warps.max(1);
         let samples: BTreeSet<usize> = [1, most.div_ceil(2), most].into();
-        let mut planner = Planner {
+        let mut planner = ReorderSearch {
             decoded,
             graph,
             waits,
@@ -198,7 +198,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the blocks that can be reordered, with predictions for the old order.
-    fn known_blocks(&self) -> Vec<Block> {
+    fn known_blocks(&self) -> Vec<PredictedBlock> {
         let mut blocks = Vec::new();
         let in_cycles = in_cycles(self.graph);
         for (number, block) in self.graph.blocks.iter().enumerate() {
@@ -210,7 +210,7 @@ impl<'a> Planner<'a> {
             let steps: Vec<Step> =
                 block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.timing)).collect();
             let before = self.outcomes(&steps, is_loop);
-            blocks.push(Block { range: block.range.clone(), is_loop, is_in_loop, before });
+            blocks.push(PredictedBlock { range: block.range.clone(), is_loop, is_in_loop, before });
         }
         blocks
     }
@@ -297,7 +297,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Predicts a block in a new order.
-    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Prediction> {
+    fn after(&self, block: &PredictedBlock, order: &[usize], controls: &[Control]) -> Vec<Prediction> {
         let steps: Vec<Step> = block
             .range
             .clone()
@@ -312,7 +312,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the cost of a new order relative to the old one, as the geometric mean over the numbers of warps, or `None` if the new order
     /// is not better by enough.
-    fn judge(&self, block: &Block, after: &[Prediction]) -> Option<f64> {
+    fn judge(&self, block: &PredictedBlock, after: &[Prediction]) -> Option<f64> {
         let ratios = || block.before.iter().zip(after).map(|(before, after)| after.cost as f64 / before.cost.max(1) as f64);
         let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
         // The cost adds two times (last issue and last result), so half of the difference is in cycles.
@@ -323,13 +323,13 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns whether a new order satisfies the conditions that the dependence graph does not express.
-    fn is_acceptable(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+    fn is_acceptable(&self, block: &PredictedBlock, order: &[usize], controls: &[Control]) -> bool {
         self.keeps_line_pairs(block, &order[block.range.clone()]) && self.stalls_suffice(block, order, controls)
     }
 
     /// Returns whether adjacent loads of the same cache line are still adjacent. The second load hits the line only as long as no other
     /// access evicts it.
-    fn keeps_line_pairs(&self, block: &Block, new: &[usize]) -> bool {
+    fn keeps_line_pairs(&self, block: &PredictedBlock, new: &[usize]) -> bool {
         let mut places = vec![0; new.len()];
         new.iter().enumerate().for_each(|(place, &number)| places[number - block.range.start] = place);
         let mut pairs = (1..places.len()).filter(|&second| self.share_line(block.range.start + second - 1, block.range.start + second));
@@ -355,7 +355,7 @@ impl<'a> Planner<'a> {
 
     /// Returns whether the stalls cover all dependences without a scoreboard. A stall is at most 15 cycles, and no instruction can be
     /// inserted.
-    fn stalls_suffice(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+    fn stalls_suffice(&self, block: &PredictedBlock, order: &[usize], controls: &[Control]) -> bool {
         let mut issue = 0;
         let mut times = vec![0; block.range.len()];
         for place in block.range.clone() {
@@ -377,7 +377,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the order of a block that a scheduler proposes, after checking it.
-    fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::OrderViolation> {
+    fn propose(&self, block: &PredictedBlock, proposer: Proposer) -> Result<Vec<usize>, check::OrderViolation> {
         let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
         let mut tracker = PressureTracker::new(self.code.groups().len());
         let mut scheduler = match proposer {
@@ -428,7 +428,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the earliest issue cycle of each instruction of a block, from the start of its region. It is the cycle of the old order for
     /// instructions that use registers which operations of other blocks may still write or read, and 0 for all others.
-    fn floors(&self, block: &Block) -> Vec<u64> {
+    fn floors(&self, block: &PredictedBlock) -> Vec<u64> {
         let outcome = &block.before[0];
         let mut late: Vec<Option<u64>> = vec![None; self.code.registers()];
         let mut written = vec![false; self.code.registers()];

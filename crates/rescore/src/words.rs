@@ -4,7 +4,7 @@
 //! that the old words had for another reason, and the old stalls of instructions that order other operations. It also keeps a scoreboard
 //! that a `DEPBAR` counts free of all other instructions.
 
-use oriole_ctrl::flow::{Code, assign};
+use oriole_ctrl::flow::{MachineCode, assign};
 use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
@@ -31,7 +31,7 @@ pub fn assign_words(decoded: &[Instruction], graph: &FlowGraph, kept: &KeptWaits
         // A fixed scoreboard in the input makes `assign` take it into account.
         *scoreboard_in(&mut bare[number].control, part) = Some(index);
     }
-    let code = Code { instructions: &bare, blocks: graph.blocks.clone() };
+    let code = MachineCode { instructions: &bare, blocks: graph.blocks.clone() };
     let mut new = assign(&code, hardware);
     for (instruction, control) in decoded.iter().zip(&mut new) {
         if finishes_in_background(instruction.opcode) {
@@ -147,7 +147,7 @@ fn scoreboard_in(control: &mut Control, part: ScoreboardEvent) -> &mut Option<u8
 
 /// Lengthens stalls before waits. A wait sees a scoreboard only some cycles after it was set, and a wait that was added or moved may
 /// directly follow the setter.
-fn lengthen_stalls_before_waits(controls: &mut [Control], code: &Code<'_>, model: &Model) {
+fn lengthen_stalls_before_waits(controls: &mut [Control], code: &MachineCode<'_>, model: &Model) {
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); code.instructions.len()];
     for block in &code.blocks {
         for number in block.range.clone().skip(1) {

@@ -168,7 +168,7 @@ const MINUS_ONE: u64 = u64::MAX;
 
 /// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
 /// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
-type Base = (u64, Vec<(u32, u32)>);
+type ReplayedBase = (u64, Vec<(u32, u32)>);
 
 /// Set hashes of the memory reads and of the memory writes so far.
 #[derive(Default)]
@@ -187,9 +187,9 @@ struct ReplayState<'b> {
     /// The accesses of each memory space: global, shared, local, spill.
     spaces: [SetHashes; 4],
     /// For each space and base, the accesses with a known address.
-    bases: FxHashMap<(usize, &'b Base), SetHashes>,
+    bases: FxHashMap<(usize, &'b ReplayedBase), SetHashes>,
     /// For each space, base and four-byte word, the accesses with a known address.
-    words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
+    words: FxHashMap<(usize, &'b ReplayedBase, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
     /// The strong accesses and clock reads so far.
@@ -215,7 +215,7 @@ fn replay(
     code: &Code,
     within: &Range<usize>,
     order: &[usize],
-    bases: &mut [Option<Base>],
+    bases: &mut [Option<ReplayedBase>],
     is_first: bool,
 ) -> (Vec<ItemRecord>, FxHashMap<u32, u32>) {
     if is_first {
@@ -234,7 +234,7 @@ fn replay(
 /// Computes the base of each access in the old order.
 ///
 /// The new order uses the same bases: if all reads see the same writers, which is checked separately, then the bases are equal.
-fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
+fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
         let item = &code.items[position];
@@ -250,7 +250,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
 
 impl<'b> ReplayState<'b> {
     /// Executes one item and returns its record.
-    fn execute(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> ItemRecord {
+    fn execute(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
@@ -305,7 +305,7 @@ impl<'b> ReplayState<'b> {
     ///
     /// Per memory space, an access may alias all accesses with other bases, and the accesses with its own base that touch a common word.
     /// The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
+    fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b ReplayedBase>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.ordered_items = self.barriers;
             return;

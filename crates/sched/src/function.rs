@@ -12,10 +12,25 @@
 //! ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts whether such a schedule is
 //! worth trying ([`crate::occupancy_tradeoff`]).
 
+mod block;
 mod conflicts;
+mod live;
 
-use std::ops::Range;
-
+use crate::backend::{
+    AllocationStage, Backend, Budget, ChangeReason, CodeChange, Knobs, RearrangeContext, ScheduleMode, Settings, has_late_accesses,
+};
+use crate::calls::CallCosts;
+use crate::check::OrderViolation;
+use crate::code::products::ProductRegisters;
+use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
+use crate::graph::Builder;
+use crate::in_flight::{InFlightResults, phi_registers};
+use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
+use crate::pressure::{BlockLiveness, Counts, PressureTracker};
+use crate::report::target::{Bounds, RegisterTarget};
+use crate::report::trace::{AttemptVerdict, TracedAttempt};
+use crate::resource::Costs;
+use crate::score::LOOP_MODEL;
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -23,24 +38,12 @@ use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
-use crate::backend::{
-    self, AllocationStage, Backend, Budget, CarriedEdge, ChangeReason, CodeChange, Knobs, RearrangeContext, Region, RegionScheduler,
-    ScheduleMode, Search, Settings, has_late_accesses,
-};
-use crate::calls::CallCosts;
-use crate::carried::carried_edges;
-use crate::check::{self, OrderViolation};
-use crate::code::products::ProductRegisters;
-use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
-use crate::graph::Builder;
-use crate::in_flight::{InFlight, phi_registers};
-use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
-use crate::pressure::{BlockLiveness, Counts, PressureTracker};
-use crate::report::target::{Bounds, RegisterTarget};
-use crate::report::trace::{AttemptVerdict, TracedAttempt, TracedRegion};
-use crate::resource::Costs;
-use crate::score::LOOP_MODEL;
+use block::BlockScratch;
+use live::{elementwise_max, peak_of_function, peak_pressure};
+
+pub(crate) use live::LiveValues;
 
 /// Number of predicate registers of a thread, and of uniform predicate registers of a warp.
 const PREDICATES: i32 = 7;
@@ -168,7 +171,13 @@ impl ChunkCode {
 
     /// Walks the blocks that end with a back edge, in their original order, to find the results in flight along the back edges: the loop
     /// headers are scheduled before these blocks.
-    fn walk_latches(&self, function: &Function, flow: &ControlFlow, in_flight: &mut InFlight<'_>, numbers: Option<&from_ir::ValueNumbers>) {
+    fn walk_latches(
+        &self,
+        function: &Function,
+        flow: &ControlFlow,
+        in_flight: &mut InFlightResults<'_>,
+        numbers: Option<&from_ir::ValueNumbers>,
+    ) {
         for (block, range) in &self.blocks {
             let is_back_edge = |to: &Block| flow.position(*to) <= flow.position(*block);
             if flow.successors(*block).iter().any(is_back_edge) {
@@ -177,54 +186,6 @@ impl ChunkCode {
             }
         }
     }
-}
-
-/// Working state that is reused from block to block, to avoid allocations.
-struct BlockScratch<'a, 'm> {
-    /// Builds dependency graphs.
-    builder: Builder<'m>,
-    /// Counts live registers.
-    tracker: PressureTracker,
-    /// The scheduler of the backend, which is called for each region.
-    scheduler: RegionScheduler,
-    /// The results that are in flight at the current position.
-    in_flight: &'a mut InFlight<'m>,
-    /// Dependences of the current block on its previous execution, if its only region is the body of a loop.
-    carried: Vec<CarriedEdge>,
-}
-
-/// A new order of a block, with its estimated time.
-struct Attempt {
-    /// Positions in the code, in the new order.
-    order: Vec<usize>,
-    /// Estimated cycles of the old order.
-    cycles_before: u64,
-    /// Estimated cycles of the new order.
-    cycles: u64,
-    /// Lower bound on the cycles of any order.
-    lower_bound_cycles: u64,
-    /// Whether the backend reported that more registers would have given a faster order.
-    exceeded_scarcity: bool,
-    /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
-    proved_and_unproved: (usize, usize),
-    /// The decisions of each region, if they are traced.
-    regions: Vec<TracedRegion>,
-}
-
-/// The result of the search for an order of a block within a register budget.
-struct BudgetSearch {
-    /// The new order. `None` if every order that was tried needs too many registers.
-    attempt: Option<Attempt>,
-    /// Estimated cycles of the new order, or of the old order if there is no new one.
-    cycles: u64,
-    /// Lower bound on the cycles of any order.
-    lower_bound_cycles: u64,
-    /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
-    peak: Option<Counts>,
-    /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
-    wanted_more_registers: bool,
-    /// All attempts, for the trace; empty unless tracing is on.
-    traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
 impl Scheduler<'_> {
@@ -244,7 +205,7 @@ impl Scheduler<'_> {
         let chunks = chunks(function, self.backend.strategy().chunk_threshold());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
-        let mut in_flight = InFlight::new(self.model, numbers.empty().registers(), function);
+        let mut in_flight = InFlightResults::new(self.model, numbers.empty().registers(), function);
         for chunk in &chunks {
             let chunk_code = chunk_code_of(function, chunk);
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
@@ -335,104 +296,12 @@ impl Scheduler<'_> {
         changes
     }
 
-    /// Schedules a block with at most `allowed` registers of each class. Returns its estimated cycles and its maximum number of live
-    /// registers.
-    fn schedule_with_budget(
-        &self,
-        code: &Code,
-        range: &Range<usize>,
-        scratch: &mut BlockScratch<'_, '_>,
-        live: &LiveValues,
-        allowed: Counts,
-    ) -> BlockOutcome {
-        let untraced = Scheduler { trace: false, ..*self };
-        let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
-        scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
-        let attempt = untraced.schedule_regions(code, range, scratch, &settings);
-        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
-        BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
-    }
-
-    /// Searches for an order of a block within a register target. `old` is the number of registers of each class that the old order needs;
-    /// the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within the
-    /// target is searched first.
-    fn find_order(
-        &self,
-        code: &Code,
-        range: &Range<usize>,
-        scratch: &mut BlockScratch<'_, '_>,
-        live: &LiveValues,
-        target: Counts,
-        old: Counts,
-    ) -> BudgetSearch {
-        let allowed = elementwise_max(target, old);
-        let mut traced_attempts = Vec::new();
-        if old[0] > self.register_limit as i32 {
-            let mut without_spills = allowed;
-            without_spills[0] = target[0];
-            let found = self.find_within_budget(code, range, scratch, live, without_spills);
-            if found.attempt.is_some() {
-                return found;
-            }
-            traced_attempts = found.traced_attempts;
-        }
-        let mut found = self.find_within_budget(code, range, scratch, live, allowed);
-        found.traced_attempts.splice(0..0, traced_attempts);
-        found
-    }
-
-    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
-    /// `reduce-reg`.
-    fn find_within_budget(
-        &self,
-        code: &Code,
-        range: &Range<usize>,
-        scratch: &mut BlockScratch<'_, '_>,
-        live: &LiveValues,
-        allowed: Counts,
-    ) -> BudgetSearch {
-        let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
-        let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
-        for (mode, knobs) in modes {
-            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
-            scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
-            let mut attempt = self.schedule_regions(code, range, scratch, &settings);
-            let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
-            is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
-            let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
-            if self.trace {
-                let verdict =
-                    if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
-                traced_attempts.push((mode, std::mem::take(&mut attempt.regions), verdict));
-            }
-            if fits {
-                return BudgetSearch {
-                    cycles: attempt.cycles,
-                    lower_bound_cycles: attempt.lower_bound_cycles,
-                    attempt: Some(attempt),
-                    peak: Some(found),
-                    wanted_more_registers: is_tight,
-                    traced_attempts,
-                };
-            }
-            (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
-        }
-        BudgetSearch {
-            attempt: None,
-            cycles: cycles_before,
-            lower_bound_cycles,
-            peak: None,
-            wanted_more_registers: is_tight,
-            traced_attempts,
-        }
-    }
-
     /// Schedules a function on physical registers (phase 110), and returns statistics.
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
-        let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
+        let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, self.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
@@ -463,26 +332,6 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
-    /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
-    /// the end of the previous execution.
-    fn carried_dependences<F: Fn(u32) -> Option<u32>>(
-        &self,
-        code: &Code,
-        (block, range): (Block, &Range<usize>),
-        flow: &ControlFlow,
-        sources: impl FnOnce() -> F,
-    ) -> Vec<CarriedEdge> {
-        let strategy = self.backend.strategy();
-        if !strategy.uses_loop_edges() || !flow.successors(block).contains(&block) {
-            return Vec::new();
-        }
-        match &code.regions(range.clone(), strategy.longest_region())[..] {
-            [region] => carried_edges(code, region.clone(), self.model, sources()),
-            _ => Vec::new(),
-        }
-    }
-
     /// Returns the settings of a scheduling run with a mode, a stage and a budget.
     fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
@@ -505,167 +354,4 @@ impl Scheduler<'_> {
     fn targets(&self, live: Counts) -> Counts {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
-
-    /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
-    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut BlockScratch<'_, '_>, settings: &Settings) -> Attempt {
-        let BlockScratch { builder, tracker, scheduler, in_flight, carried } = scratch;
-        in_flight.restart_block();
-        let strategy = self.backend.strategy();
-        let mut attempt = Attempt {
-            order: Vec::with_capacity(range.len()),
-            cycles_before: 0,
-            cycles: 0,
-            lower_bound_cycles: 0,
-            exceeded_scarcity: false,
-            proved_and_unproved: (0, 0),
-            regions: Vec::new(),
-        };
-        for region in code.regions(range.clone(), strategy.longest_region()) {
-            (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
-            let graph = builder.build_after(code, region.clone(), &|register| in_flight.cycles_until(register));
-            let before = backend::estimate(code, &graph, self.costs, region.clone());
-            attempt.cycles_before += u64::from(before.issued);
-            // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
-            // returns the old order if it finds no better one.
-            let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
-            // The backend must run even if no order can be faster, if the caller needs its report whether registers were scarce.
-            let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
-            let lower_bound = backend::lower_bound(code, &graph, self.costs);
-            attempt.lower_bound_cycles += u64::from(lower_bound.issued);
-            // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
-            if !always_use && !needs_register_report && !self.trace && !lower_bound.is_shorter_than(before) {
-                attempt.cycles += u64::from(before.issued);
-                tracker.enter_region(code, region.clone());
-                region.clone().for_each(|position| tracker.step(code, &code.items[position]));
-                attempt.add_region(code, region, in_flight);
-                continue;
-            }
-            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings, carried }, tracker);
-            let is_better = always_use || schedule.length.is_shorter_than(before);
-            attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
-            match schedule.search {
-                Search::None => {}
-                Search::Optimal => attempt.proved_and_unproved.0 += 1,
-                Search::Ended | Search::TooLarge => attempt.proved_and_unproved.1 += 1,
-            }
-            attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
-            if self.trace {
-                let start = region.start - range.start;
-                attempt.regions.push(TracedRegion::new(&schedule, range.start, start, before, is_better));
-            }
-            if is_better {
-                attempt.add_region(code, schedule.order, in_flight);
-            } else {
-                attempt.add_region(code, region, in_flight);
-            }
-        }
-        (attempt.order.len() + range.start..range.end).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
-        attempt
-    }
-
-    /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order.
-    fn apply_order(
-        &self,
-        function: &mut Function,
-        code: &Code,
-        block: Block,
-        range: &Range<usize>,
-        attempt: Option<Attempt>,
-        stats: &mut Stats,
-    ) -> Result<(), ScheduleError> {
-        let Some(attempt) = attempt else { return Ok(()) };
-        if self.verify {
-            check::check(code, range.clone(), &attempt.order).map_err(|violation| ScheduleError { block, violation })?;
-        }
-        stats.cycles_before += attempt.cycles_before;
-        stats.cycles_after += attempt.cycles;
-        stats.proved_and_unproved =
-            (stats.proved_and_unproved.0 + attempt.proved_and_unproved.0, stats.proved_and_unproved.1 + attempt.proved_and_unproved.1);
-        if attempt.order.iter().copied().eq(range.clone()) {
-            return Ok(());
-        }
-        stats.blocks += 1;
-        let old = std::mem::take(&mut function.blocks[block].insts);
-        function.blocks[block].insts = attempt.order.iter().map(|position| old[position - range.start]).collect();
-        Ok(())
-    }
-}
-
-impl Attempt {
-    /// Appends the items of a region to the order.
-    fn add_region(&mut self, code: &Code, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlight<'_>) {
-        let start = self.order.len();
-        self.order.extend(order);
-        self.order[start..].iter().for_each(|&position| in_flight.step(code, &code.items[position]));
-    }
-
-    /// Appends a scheduling barrier to the order and updates the register pressure.
-    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlight<'_>) {
-        tracker.step_barrier(code, barrier);
-        self.add_region(code, [barrier], in_flight);
-    }
-}
-
-/// Register groups of the values that are live at the start of a block, phi results included, and at its end.
-pub(crate) struct LiveValues {
-    /// Register groups that are live at the start.
-    at_start: Vec<u32>,
-    /// Register groups that are live at the end.
-    at_end: Vec<u32>,
-}
-
-impl LiveValues {
-    /// Returns the register groups that are live at the start and the end of a block.
-    pub(crate) fn of_block(function: &Function, numbers: &from_ir::ValueNumbers, liveness: &Liveness, block: Block) -> LiveValues {
-        let groups = |value: oriole_ir::Value| numbers.groups_of_value(value);
-        let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
-        LiveValues {
-            at_start: liveness.live_in(block).iter().copied().chain(phis).flat_map(groups).collect(),
-            at_end: liveness.live_out(block).iter().copied().flat_map(groups).collect(),
-        }
-    }
-
-    /// Returns the lists for the pressure tracker.
-    pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
-        BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
-    }
-}
-
-/// Returns the maximum number of live registers of each class in a function in SSA form, in its current order.
-fn peak_of_function(function: &Function) -> Counts {
-    let flow = ControlFlow::compute(function);
-    let liveness = Liveness::compute(function, &flow);
-    let numbers = from_ir::ValueNumbers::new(function);
-    let products = ProductRegisters::on_values(function, &numbers);
-    let mut tracker = PressureTracker::new(numbers.empty().groups().len());
-    let mut peak = [0; REGISTER_CLASSES];
-    for &block in &function.layout {
-        let mut code = numbers.empty();
-        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_values(&mut code, &numbers, function, &products, inst));
-        let range = 0..code.items.len();
-        let live = LiveValues::of_block(function, &numbers, &liveness, block);
-        peak = elementwise_max(peak, peak_pressure(&code, &range, &mut tracker, live.as_liveness(), range.clone()));
-    }
-    peak
-}
-
-/// Returns the elementwise maximum, by register class.
-fn elementwise_max(first: Counts, second: Counts) -> Counts {
-    std::array::from_fn(|class| first[class].max(second[class]))
-}
-
-/// Returns the maximum number of live registers of each class in a block, for a given order.
-fn peak_pressure(
-    code: &Code,
-    range: &Range<usize>,
-    tracker: &mut PressureTracker,
-    liveness: BlockLiveness<'_>,
-    order: impl Iterator<Item = usize>,
-) -> Counts {
-    tracker.enter_block(code, range.clone(), liveness);
-    tracker.enter_region(code, range.clone());
-    for position in order {
-        tracker.step(code, &code.items[position]);
-    }
-    tracker.peak()
 }

@@ -1,7 +1,7 @@
 //! Tracks the results that are still in flight when a block or a region starts.
 //!
-//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlight`] tracks the
-//! results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
+//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlightResults`] tracks
+//! the results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
 //! operands from before the region arrive ([`crate::graph::Graph::start_cycles`]).
 //!
 //! Example: `bb0` ends with `LDG R14`, which usually takes 400 cycles, and a branch; `bb1` has `FADD R6, R7, R14` and then four more loads.
@@ -24,7 +24,7 @@ use crate::code::{Code, Item};
 type InFlightRegister = (u32, u32);
 
 /// The results in flight at the current position, and those at the ends of the blocks walked so far.
-pub(crate) struct InFlight<'m> {
+pub(crate) struct InFlightResults<'m> {
     /// The latencies of the target.
     model: &'m Model,
     /// For each register number, the cycle, from the start of the block, in which its latest result arrives; 0 if it is not in flight.
@@ -39,10 +39,10 @@ pub(crate) struct InFlight<'m> {
     in_flight_at_ends: IndexVec<Block, Vec<InFlightRegister>>,
 }
 
-impl<'m> InFlight<'m> {
+impl<'m> InFlightResults<'m> {
     /// Creates the state for a function whose code has `registers` register numbers.
-    pub(crate) fn new(model: &'m Model, registers: usize, function: &Function) -> InFlight<'m> {
-        InFlight {
+    pub(crate) fn new(model: &'m Model, registers: usize, function: &Function) -> InFlightResults<'m> {
+        InFlightResults {
             model,
             arrivals: vec![0; registers],
             maybe_in_flight: Vec::new(),
@@ -177,7 +177,7 @@ mod tests {
         let flow = ControlFlow::compute(&function);
         let numbers = ValueNumbers::new(&function);
         let mut code = numbers.empty();
-        let mut in_flight = InFlight::new(model(), code.registers(), &function);
+        let mut in_flight = InFlightResults::new(model(), code.registers(), &function);
         let mut found = Vec::new();
         for &block in &function.layout {
             let start = code.items.len();
@@ -223,7 +223,7 @@ mod tests {
                 .for_each(|&inst| push_values(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
             ranges.push((block, start..code.items.len()));
         }
-        let mut in_flight = InFlight::new(model(), code.registers(), &function);
+        let mut in_flight = InFlightResults::new(model(), code.registers(), &function);
         for (block, range) in &ranges[..2] {
             in_flight.enter_block(&function, &flow, *block, Some(&numbers));
             in_flight.finish_block(&code, *block, range.clone());
@@ -238,7 +238,7 @@ mod tests {
         let lines = ["LDG.E R4, desc[UR4][R2.64]", "LDG.E R5, desc[UR4][R2.64+0x4]", "MOV R4, R9"];
         let code = from_machine::code(&lines.map(|line| oriole_isa::parse(line).unwrap()));
         let function = oriole_ir::text::parse("func kernel @f {\nbb0:\n    EXIT\n}").unwrap().remove(0);
-        let mut in_flight = InFlight::new(model(), code.registers(), &function);
+        let mut in_flight = InFlightResults::new(model(), code.registers(), &function);
         code.items.iter().for_each(|item| in_flight.step(&code, item));
         let cycles = |number| in_flight.cycles_until(from_machine::register(RegFile::General, number).unwrap());
         assert_eq!(cycles(4), 0);

@@ -53,5 +53,4 @@ pub mod score;
 pub mod space;
 
 pub use descriptor::{IncompleteClass, Packed, PipeFlags, PipeMask, SchedDescriptor, SubClass};
-pub use register_cost::{Affinity, RegisterCost, RegisterDescriptor, Tracking};
 pub use space::SchedSpace;

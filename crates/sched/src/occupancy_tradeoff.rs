@@ -6,7 +6,7 @@
 //!
 //! Therefore only some *blocks* are scheduled again, once per budget: those that wanted more registers and that are not yet at their lower
 //! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the register
-//! peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best`] compares the scores.
+//! peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best_larger_budget`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
 //!

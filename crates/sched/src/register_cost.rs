@@ -15,34 +15,18 @@ use oriole_isa::RegFile;
 /// Register class of wide registers: accumulators of the matrix units.
 pub(crate) const WIDE_CLASS: u8 = 6;
 
-/// Pipeline affinity of a register, a two-bit field.
+/// Pipeline affinity of a register. The two other values of the description depend on the architecture; no register here has them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Affinity {
-    /// Value 0: its meaning depends on the architecture.
-    Architecture0,
+pub(crate) enum Affinity {
     /// Value 1: an ordinary register.
     Standard,
-    /// Value 2: its meaning depends on the architecture.
-    Architecture2,
     /// Value 3: a double-width register.
     DoubleWidth,
 }
 
-impl Affinity {
-    /// Returns the affinity that the lowest two bits of `bits` encode.
-    pub fn from_bits(bits: u32) -> Affinity {
-        [Affinity::Architecture0, Affinity::Standard, Affinity::Architecture2, Affinity::DoubleWidth][(bits & 3) as usize]
-    }
-
-    /// Returns the encoding as a two-bit value.
-    pub fn bits(self) -> u32 {
-        self as u32
-    }
-}
-
 /// A register and the properties that determine its weight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct RegisterDescriptor {
+pub(crate) struct RegisterDescriptor {
     /// Register class; classes up to [`WIDE_CLASS`] are physical register files.
     pub class: u8,
     /// Register number within the class.
@@ -53,7 +37,7 @@ pub struct RegisterDescriptor {
 
 impl RegisterDescriptor {
     /// Creates the descriptor of an ordinary register of a register file.
-    pub fn new(file: RegFile, index: u32) -> RegisterDescriptor {
+    pub(crate) fn new(file: RegFile, index: u32) -> RegisterDescriptor {
         RegisterDescriptor { class: class_of(file), index, affinity: Affinity::Standard }
     }
 
@@ -77,7 +61,7 @@ pub(crate) fn class_of(file: RegFile) -> u8 {
 
 /// Settings of the weight computation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Tracking {
+pub(crate) struct Tracking {
     /// Whether the two halves of register pairs are tracked separately (knob 420).
     pub tracks_pair_halves: bool,
     /// Whether the weight of registers of the wide class that are not [`Affinity::Standard`] is doubled. Has no effect together with
@@ -87,7 +71,7 @@ pub struct Tracking {
 
 /// Index and weight of a register in the set of tracked registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RegisterCost {
+pub(crate) struct RegisterCost {
     /// First index of the register in the set of tracked registers.
     pub index: u32,
     /// Number of consecutive indices that the register occupies in the set.
@@ -126,14 +110,11 @@ mod tests {
     fn a_double_width_register_has_weight_two() {
         assert_eq!(cost(1, Affinity::Standard, PLAIN), (21, 1));
         assert_eq!(cost(1, Affinity::DoubleWidth, PLAIN), (21, 2));
-        assert_eq!(cost(1, Affinity::Architecture0, PLAIN), (21, 1));
-        assert_eq!(cost(1, Affinity::Architecture2, PLAIN), (21, 1));
     }
 
     #[test]
     fn weight_of_wide_registers_doubles_unless_standard() {
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, WIDE), (21, 4));
-        assert_eq!(cost(WIDE_CLASS, Affinity::Architecture0, WIDE), (21, 2));
         assert_eq!(cost(WIDE_CLASS, Affinity::Standard, WIDE), (21, 1));
         assert_eq!(cost(5, Affinity::DoubleWidth, WIDE), (21, 2));
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, PLAIN), (21, 2));
@@ -149,7 +130,6 @@ mod tests {
     fn scoreboards_are_not_a_physical_file() {
         assert!(RegisterDescriptor::new(RegFile::Convergence, 0).is_physical());
         assert!(!RegisterDescriptor::new(RegFile::Scoreboard, 0).is_physical());
-        assert!((0..4).all(|bits| Affinity::from_bits(bits).bits() == bits));
     }
 
     /// Every register file has its own class, physical files have classes up to [`WIDE_CLASS`], and the class of scoreboards is above it.

@@ -17,19 +17,18 @@
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS, Unit};
 use oriole_hardware::{Class, Profile, ThroughputClass};
-use oriole_isa::{Instruction, RegFile, accesses};
 
 use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 
 /// One number for each unit.
-pub type ResourceVector = [i32; UNITS];
+pub(crate) type ResourceVector = [i32; UNITS];
 
 /// Upper limit of the operand cost, which the description keeps in nine bits.
 pub(crate) const MAX_OPERAND_COST: u32 = 0x1ff;
 
 /// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ResourceSlot {
+pub(crate) struct ResourceSlot {
     /// Cycles that each unit is used.
     pub usage: ResourceVector,
     /// Register pressure changes, by the unit of the instruction that caused them.
@@ -42,7 +41,7 @@ const _: () = assert!(size_of::<ResourceSlot>() == 84);
 
 impl ResourceSlot {
     /// Returns the number of live registers, relative to the start of the block.
-    pub fn pressure(&self) -> i32 {
+    pub(crate) fn pressure(&self) -> i32 {
         self.pressure
     }
 
@@ -54,7 +53,7 @@ impl ResourceSlot {
 
 /// One of the three steps in which the cost of an instruction is added to its block; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CostMode {
+pub(crate) enum CostMode {
     /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
     Own,
     /// Mode 2: the operand cost minus the operand cost at the previous evaluation.
@@ -63,21 +62,9 @@ pub enum CostMode {
     Pressure,
 }
 
-impl CostMode {
-    /// Returns the mode with a number of the description.
-    pub fn from_number(number: u8) -> Option<CostMode> {
-        match number {
-            0 | 1 => Some(CostMode::Own),
-            2 => Some(CostMode::Differential),
-            3 => Some(CostMode::Pressure),
-            _ => None,
-        }
-    }
-}
-
 /// A register operand. Immediates, constants, `RZ`, `PT` and their uniform counterparts are not register operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RegisterOperand {
+pub(crate) struct RegisterOperand {
     /// The register.
     pub register: RegisterDescriptor,
     /// Whether it is written; otherwise it is read.
@@ -88,29 +75,13 @@ pub struct RegisterOperand {
 
 /// The resource needs of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ResourceNeeds {
+pub(crate) struct ResourceNeeds {
     /// Index of the unit in the resource vector.
     pub unit: usize,
     /// Cycles that the instruction occupies the unit.
     pub cycles: i32,
     /// The register operands.
     pub operands: Vec<RegisterOperand>,
-}
-
-impl ResourceNeeds {
-    /// Returns the resource needs of an instruction. `is_last_use` returns whether the instruction is the last reader of a register.
-    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(RegFile, u16) -> bool) -> ResourceNeeds {
-        let class = Class::of(instruction);
-        let mut operands = Vec::new();
-        for access in accesses(instruction) {
-            operands.extend(access.registers().map(|number| RegisterOperand {
-                register: RegisterDescriptor::new(access.file, number.into()),
-                written: access.written,
-                last_use: !access.written && is_last_use(access.file, number),
-            }));
-        }
-        ResourceNeeds { unit: costs.unit(class), cycles: costs.cycles(class), operands }
-    }
 }
 
 /// Unit of each scheduling class, and cycles that an instruction of the class occupies it, on one machine.
@@ -179,7 +150,7 @@ impl Costs {
 
 /// A set of registers, by register class and number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct RegisterSet {
+pub(crate) struct RegisterSet {
     /// The members as bits: register `index` of a class is bit `index * CLASSES + class`.
     words: Vec<u64>,
 }
@@ -194,13 +165,13 @@ impl RegisterSet {
     }
 
     /// Returns whether a register is in the set.
-    pub fn contains(&self, class: u8, index: u32) -> bool {
+    pub(crate) fn contains(&self, class: u8, index: u32) -> bool {
         let (word, bit) = RegisterSet::word_and_mask(class, index);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     /// Adds a register. Returns whether it was not in the set before.
-    pub fn insert(&mut self, class: u8, index: u32) -> bool {
+    pub(crate) fn insert(&mut self, class: u8, index: u32) -> bool {
         let (word, bit) = RegisterSet::word_and_mask(class, index);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
@@ -211,7 +182,7 @@ impl RegisterSet {
     }
 
     /// Removes a register.
-    pub fn remove(&mut self, class: u8, index: u32) {
+    pub(crate) fn remove(&mut self, class: u8, index: u32) {
         let (word, bit) = RegisterSet::word_and_mask(class, index);
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
@@ -230,7 +201,7 @@ struct CurrentInstCost {
 
 /// The resource model while a block is scheduled.
 #[derive(Clone, Debug, Default)]
-pub struct Resources {
+pub(crate) struct Resources {
     /// The settings that determine the weight of each register.
     pub tracking: Tracking,
     /// Registers that have had their last use.
@@ -241,7 +212,7 @@ pub struct Resources {
 
 /// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Undo {
+pub(crate) struct Undo {
     /// The contents of the resource slot before the instruction was added.
     before: ResourceSlot,
     /// Registers that the instruction marked as consumed.
@@ -252,17 +223,12 @@ pub struct Undo {
 
 impl Resources {
     /// Returns the model at the start of a block.
-    pub fn new(tracking: Tracking) -> Resources {
+    pub(crate) fn new(tracking: Tracking) -> Resources {
         Resources { tracking, ..Resources::default() }
     }
 
-    /// Returns the registers that have had their last use.
-    pub fn consumed(&self) -> &RegisterSet {
-        &self.consumed
-    }
-
     /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
-    pub fn evaluate(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
+    pub(crate) fn evaluate(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
@@ -283,7 +249,7 @@ impl Resources {
     }
 
     /// Adds an instruction in all three modes, and returns the information that removes it again.
-    pub fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
+    pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         let own = self.evaluate(needs, CostMode::Own, slot);
         add(&mut slot.usage, &own);
@@ -309,7 +275,7 @@ impl Resources {
     }
 
     /// Removes the instruction that was added last.
-    pub fn undo(&mut self, undo: Undo, slot: &mut ResourceSlot) {
+    pub(crate) fn undo(&mut self, undo: Undo, slot: &mut ResourceSlot) {
         for (class, index) in undo.revived {
             self.consumed.insert(class, index);
         }
@@ -362,7 +328,7 @@ mod tests {
     use super::*;
     use crate::register_cost::Affinity;
     use oriole_hardware::units::Unit;
-    use oriole_isa::{Target, parse};
+    use oriole_isa::{RegFile, Target, accesses, parse};
 
     /// Returns the costs for a target.
     fn costs(target: &str) -> Costs {
@@ -383,7 +349,16 @@ mod tests {
 
     /// Returns the resource needs of an instruction that is given as text; `last` has the registers that it reads for the last time.
     fn work(text: &str, last: &[u16]) -> ResourceNeeds {
-        ResourceNeeds::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
+        let (instruction, costs) = (parse(text).unwrap(), costs("sm_90"));
+        let class = Class::of(&instruction);
+        let operands = accesses(&instruction).into_iter().flat_map(|access| {
+            access.registers().map(move |number| RegisterOperand {
+                register: RegisterDescriptor::new(access.file, number.into()),
+                written: access.written,
+                last_use: !access.written && access.file == RegFile::General && last.contains(&number),
+            })
+        });
+        ResourceNeeds { unit: costs.unit(class), cycles: costs.cycles(class), operands: operands.collect() }
     }
 
     #[test]
@@ -404,7 +379,7 @@ mod tests {
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -2);
         assert_eq!(slot.pressure(), -1);
-        assert!(resources.consumed().contains(1, 1) && resources.consumed().contains(1, 2) && !resources.consumed().contains(1, 3));
+        assert!(resources.consumed.contains(1, 1) && resources.consumed.contains(1, 2) && !resources.consumed.contains(1, 3));
         // A register that is already consumed is not released a second time.
         resources.schedule(&work("FADD R7, R1, R3", &[1, 3]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -3);
@@ -452,12 +427,6 @@ mod tests {
     }
 
     #[test]
-    fn modes_have_the_numbers_of_the_description() {
-        let modes: Vec<Option<CostMode>> = (0..5).map(CostMode::from_number).collect();
-        assert_eq!(modes, [Some(CostMode::Own), Some(CostMode::Own), Some(CostMode::Differential), Some(CostMode::Pressure), None]);
-    }
-
-    #[test]
     fn differential_cost_is_relative_to_the_own_cost() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
@@ -488,10 +457,10 @@ mod tests {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
-        assert!(resources.consumed().contains(1, 2));
+        assert!(resources.consumed.contains(1, 2));
         let undo = resources.schedule(&work("FADD R2, R1, R3", &[]), &mut slot);
-        assert!(!resources.consumed().contains(1, 2));
+        assert!(!resources.consumed.contains(1, 2));
         resources.undo(undo, &mut slot);
-        assert!(resources.consumed().contains(1, 2));
+        assert!(resources.consumed.contains(1, 2));
     }
 }

@@ -48,8 +48,8 @@ use oriole_hardware::{Class, ControlRules, Model};
 use oriole_ir::analysis::LoopModel;
 use oriole_isa::{Control, Opcode, RegFile, Value};
 
-use super::Code;
-use super::control_flow::{ControlFlow, Worklist};
+use super::MachineCode;
+use super::control_flow::{MachineControlFlow, Worklist};
 use super::reg_access::{InstAccesses, PinnedScoreboard};
 use super::waits::{Wait, WaitedEvent};
 
@@ -111,8 +111,8 @@ impl ScoreboardState {
 
 /// Returns control words with scoreboards and wait masks; stalls, yields and reuse flags are not set yet.
 pub(crate) fn assign_scoreboards(
-    code: &Code<'_>,
-    control_flow: &ControlFlow,
+    code: &MachineCode<'_>,
+    control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
     waits: &[Wait],
     model: &Model,
@@ -168,7 +168,7 @@ pub(crate) fn assign_scoreboards(
 /// Removes waits for scoreboards that have been waited for on all paths since they were last set.
 ///
 /// A forward may-analysis: a scoreboard is open at a point if on some path it was set and not waited for since.
-fn drop_implied_waits(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Control]) {
+fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
         bit(control.write_barrier) | bit(control.read_barrier)
@@ -200,7 +200,13 @@ fn drop_implied_waits(code: &Code<'_>, control_flow: &ControlFlow, controls: &mu
 
 /// Creates the holder for `waits`, which all wait for the same event of the same instruction; `end` is the number of instructions of the
 /// code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
-fn new_holder<'w>(control_flow: &ControlFlow, inst_accesses: &[InstAccesses], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
+fn new_holder<'w>(
+    control_flow: &MachineControlFlow,
+    inst_accesses: &[InstAccesses],
+    waits: &'w [Wait],
+    model: &Model,
+    end: usize,
+) -> Holder<'w> {
     let (first, event) = (waits[0].first as usize, waits[0].event);
     let class = inst_accesses[first].class;
     let time =
@@ -232,7 +238,12 @@ fn is_pinned(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
 ///
 /// An `LDGDEPBAR` or `UTMACMDFLUSH` keeps the scoreboard that its control word names if a `DEPBAR` counts it; otherwise it gets the lowest
 /// one that a `DEPBAR` counts.
-fn pin_named_scoreboards(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
+fn pin_named_scoreboards(
+    code: &MachineCode<'_>,
+    inst_accesses: &[InstAccesses],
+    rules: &ControlRules,
+    controls: &mut [Control],
+) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
         Value::Register(RegFile::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
@@ -257,7 +268,7 @@ fn pin_named_scoreboards(code: &Code<'_>, inst_accesses: &[InstAccesses], rules:
 /// State of the linear scan over the holders.
 struct Scan<'a> {
     /// Loops and blocks of the code.
-    control_flow: &'a ControlFlow,
+    control_flow: &'a MachineControlFlow,
     /// The control rules of the target.
     rules: &'a ControlRules,
     /// The state of each scoreboard.

@@ -7,16 +7,16 @@
 //!
 //! Cost: O(n log n) in the number of back edges, linear in the rest.
 
-use super::Code;
+use super::MachineCode;
 
 /// A loop: a range of instructions from the target of a back edge to the end of the block that the edge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loop {
+pub struct MachineLoop {
     /// Position of its first instruction in the code.
     pub start: usize,
     /// Position after its last instruction.
     pub end: usize,
-    /// Index in [`ControlFlow::loops`] of the innermost loop around this one; `None` for an outermost loop.
+    /// Index in [`MachineControlFlow::loops`] of the innermost loop around this one; `None` for an outermost loop.
     pub parent: Option<usize>,
     /// Nesting depth; 1 for an outermost loop.
     pub depth: u32,
@@ -24,11 +24,11 @@ pub struct Loop {
 
 /// The structure of a function's control-flow graph.
 #[derive(Debug)]
-pub struct ControlFlow {
+pub struct MachineControlFlow {
     /// For each block, the indices of its predecessors.
     pub predecessors: Vec<Vec<u32>>,
     /// All loops, sorted by start, outer loops before inner ones.
-    pub loops: Vec<Loop>,
+    pub loops: Vec<MachineLoop>,
     /// For each block, the index in `loops` of the innermost loop around it; `None` outside of loops.
     innermost_loop: Vec<Option<usize>>,
     /// For each instruction, the index of its block.
@@ -37,9 +37,9 @@ pub struct ControlFlow {
     pub roots: Vec<usize>,
 }
 
-impl ControlFlow {
+impl MachineControlFlow {
     /// Analyses the control-flow graph of a function.
-    pub fn new(code: &Code<'_>) -> ControlFlow {
+    pub fn new(code: &MachineCode<'_>) -> MachineControlFlow {
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
         let mut block_of = vec![0; code.instructions.len()];
         let mut spans = Vec::new();
@@ -55,7 +55,7 @@ impl ControlFlow {
         let loops = nest_loops(spans);
         let innermost_loop = innermost_loops(code, &loops);
         let roots = find_roots(code, &predecessors);
-        ControlFlow { predecessors, loops, innermost_loop, block_of, roots }
+        MachineControlFlow { predecessors, loops, innermost_loop, block_of, roots }
     }
 
     /// Returns the loop depth of the instruction at position `inst`; 0 outside of loops.
@@ -75,7 +75,7 @@ impl ControlFlow {
 
     /// Returns whether a block and the previous one in the layout form straight-line code: the previous one is its only predecessor, and it
     /// is the only successor of the previous one.
-    pub(crate) fn continues_previous(&self, code: &Code<'_>, block: usize) -> bool {
+    pub(crate) fn continues_previous(&self, code: &MachineCode<'_>, block: usize) -> bool {
         block > 0 && self.predecessors[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
 
@@ -85,7 +85,7 @@ impl ControlFlow {
     }
 
     /// Returns the innermost loop that contains the instructions at positions `later` and `earlier`; `None` if no loop contains both.
-    pub(crate) fn loop_around(&self, later: usize, earlier: usize) -> Option<Loop> {
+    pub(crate) fn loop_around(&self, later: usize, earlier: usize) -> Option<MachineLoop> {
         let mut at = self.loop_of_inst(later);
         while let Some(one) = at.map(|at| self.loops[at]) {
             if one.start <= earlier {
@@ -98,9 +98,9 @@ impl ControlFlow {
 }
 
 /// Turns the instruction ranges of back edges (start, end) into properly nested loops, sorted by start.
-fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
+fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<MachineLoop> {
     spans.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
-    let mut loops: Vec<Loop> = Vec::new();
+    let mut loops: Vec<MachineLoop> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     for (start, end) in spans {
         while open.last().is_some_and(|&at| loops[at].end <= start) {
@@ -117,14 +117,14 @@ fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
             }
             loops[at].end = end;
         }
-        loops.push(Loop { start, end, parent: open.last().copied(), depth: open.len() as u32 + 1 });
+        loops.push(MachineLoop { start, end, parent: open.last().copied(), depth: open.len() as u32 + 1 });
         open.push(loops.len() - 1);
     }
     loops
 }
 
 /// Returns for each block the index of the innermost loop around it, in one pass over blocks and loops in the order of the code.
-fn innermost_loops(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
+fn innermost_loops(code: &MachineCode<'_>, loops: &[MachineLoop]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut current: Option<usize> = None;
     let mut found = Vec::with_capacity(code.blocks.len());
@@ -143,8 +143,8 @@ fn innermost_loops(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     found
 }
 
-/// Returns the entry block, and one block of each part of the code that is unreachable from other roots. See [`ControlFlow::roots`].
-fn find_roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
+/// Returns the entry block, and one block of each part of the code that is unreachable from other roots. See [`MachineControlFlow::roots`].
+fn find_roots(code: &MachineCode<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     let mut reached = vec![false; code.blocks.len()];
     let mut roots = Vec::new();
     let mut worklist = Vec::new();
@@ -171,7 +171,7 @@ fn find_roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
 /// The worklist of a forward data-flow analysis. Blocks are taken in sweeps over the layout from front to back, so that most predecessors
 /// of a block are processed before the block. Adding a block that is already in the worklist has no effect.
 #[derive(Debug)]
-pub struct Worklist {
+pub(crate) struct Worklist {
     /// For each block: whether it is in the worklist.
     is_queued: Vec<bool>,
     /// The next block that the current sweep considers.

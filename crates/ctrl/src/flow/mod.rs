@@ -18,7 +18,7 @@
 pub mod boards;
 pub mod control_flow;
 pub mod reasons;
-pub mod reg_access;
+mod reg_access;
 pub mod reuse;
 pub mod stalls;
 pub mod waits;
@@ -29,25 +29,25 @@ use std::ops::Range;
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction};
 
-use control_flow::ControlFlow;
+use control_flow::MachineControlFlow;
 use reasons::Reasons;
 use reg_access::{InstAccesses, add_fenced_registers};
 use stalls::Shortfall;
 
 /// The machine code of a function in its final instruction order. Instructions are numbered by their position in it.
-pub struct Code<'a> {
+pub struct MachineCode<'a> {
     /// All instructions; their control words are ignored, except where an instruction names a scoreboard itself (`LDGDEPBAR`).
     pub instructions: &'a [Instruction],
     /// Basic blocks in the order of the code; together they cover all instructions.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MachineBlock>,
 }
 
 /// A basic block.
 #[derive(Clone, Debug)]
-pub struct Block {
-    /// Positions of its instructions in [`Code::instructions`]; may be empty.
+pub struct MachineBlock {
+    /// Positions of its instructions in [`MachineCode::instructions`]; may be empty.
     pub range: Range<usize>,
-    /// Its successors, as indices into [`Code::blocks`].
+    /// Its successors, as indices into [`MachineCode::blocks`].
     pub successors: Vec<usize>,
 }
 
@@ -63,23 +63,23 @@ pub struct Assignment {
 }
 
 /// Returns the control words of all instructions.
-pub fn assign(code: &Code<'_>, hardware: &Hardware<'_>) -> Vec<Control> {
+pub fn assign(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> Vec<Control> {
     assign_all(code, hardware, false).controls
 }
 
 /// Returns the control words of all instructions, and the reason for each stall and wait.
-pub fn assign_with_reasons(code: &Code<'_>, hardware: &Hardware<'_>) -> (Vec<Control>, Reasons) {
+pub fn assign_with_reasons(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> (Vec<Control>, Reasons) {
     let done = assign_all(code, hardware, true);
     (done.controls, done.reasons.unwrap_or_default())
 }
 
 /// Computes the control words of all instructions: runs all five steps of the phase. Collects the reasons if `with_reasons`.
-pub fn assign_all(code: &Code<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> Assignment {
+pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> Assignment {
     let (model, rules) = (hardware.model, &*hardware.rules);
     let mut inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
     add_fenced_registers(code, &mut inst_accesses);
-    let control_flow = ControlFlow::new(code);
+    let control_flow = MachineControlFlow::new(code);
     let waits = waits::find_waits(code, &control_flow, &inst_accesses, model);
     let mut controls = boards::assign_scoreboards(code, &control_flow, &inst_accesses, &waits, model, rules);
     let outcome = stalls::compute_stalls(code, &control_flow, &inst_accesses, model, rules, &mut controls, with_reasons);

@@ -4,7 +4,7 @@ use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, LatencyRequi
 use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
 use smallvec::SmallVec;
 
-use super::Code;
+use super::MachineCode;
 
 /// A register of any of the four files with latencies (`FILES`): 256 times the index of the file, plus the number in the file.
 pub type Register = u16;
@@ -208,7 +208,7 @@ impl InstAccesses {
 /// first warp issues the product instruction, and access the registers of the other three before they issue it. So earlier accesses to
 /// these registers have to be complete at the fence; a wait at the product instruction itself comes too late. (On an H200, a reload that
 /// the product waited for was lost this way, in every warp but the first.)
-pub(crate) fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
+pub(crate) fn add_fenced_registers(code: &MachineCode<'_>, inst_accesses: &mut [InstAccesses]) {
     // Registers of matrix products that no fence precedes in their own block. The last fence of any block may be the one before them.
     let mut exposed = FencedRegisters::default();
     let mut last_fences = Vec::new();
@@ -318,7 +318,7 @@ mod tests {
     use oriole_isa::{Target, parse};
 
     use super::*;
-    use crate::flow::Block;
+    use crate::flow::MachineBlock;
 
     /// Two products add to the same registers, and the second one reads R28 to R31 besides. The fence before them has each register once.
     #[test]
@@ -333,7 +333,8 @@ mod tests {
         let hardware = Hardware::built_in(Target::parse("sm_90a").unwrap());
         let mut inst_accesses: Vec<InstAccesses> =
             instructions.iter().map(|instruction| InstAccesses::new(instruction, hardware.model, &hardware.rules)).collect();
-        let code = Code { instructions: &instructions, blocks: vec![Block { range: 0..lines.len(), successors: Vec::new() }] };
+        let code =
+            MachineCode { instructions: &instructions, blocks: vec![MachineBlock { range: 0..lines.len(), successors: Vec::new() }] };
         add_fenced_registers(&code, &mut inst_accesses);
         let registers = |list: &[RegAccess]| list.iter().map(|access| access.register).collect::<Vec<Register>>();
         assert_eq!(registers(&inst_accesses[0].reads), (24..32).collect::<Vec<_>>());

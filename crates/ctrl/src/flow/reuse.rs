@@ -28,8 +28,8 @@
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode, Pipe, RegFile};
 
-use super::Code;
-use super::control_flow::ControlFlow;
+use super::MachineCode;
+use super::control_flow::MachineControlFlow;
 use super::reg_access::{CachedRead, InstAccesses, Register, file_of};
 
 /// Number of operand slots of a reuse cache.
@@ -84,8 +84,8 @@ impl Entries<'_> {
 
 /// Sets the reuse flags of all control words. Yields must be final.
 pub(crate) fn mark_reuse(
-    code: &Code<'_>,
-    control_flow: &ControlFlow,
+    code: &MachineCode<'_>,
+    control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
     rules: &ControlRules,
     controls: &mut [Control],

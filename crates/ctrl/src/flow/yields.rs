@@ -13,14 +13,14 @@
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode};
 
-use super::Code;
-use super::control_flow::ControlFlow;
+use super::MachineCode;
+use super::control_flow::MachineControlFlow;
 use super::reg_access::InstAccesses;
 
 /// Sets the yield flags of all control words (`stay` is the inverse of the flag). Stalls must be final.
 pub(crate) fn set_yields(
-    code: &Code<'_>,
-    control_flow: &ControlFlow,
+    code: &MachineCode<'_>,
+    control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
     rules: &ControlRules,
     controls: &mut [Control],

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{CompiledFunction, DebugInfo, DebugKind, is_string_section};
 use crate::compile_function::Finished;
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 use crate::job::Job;
 use crate::whole_program::Program;
 
@@ -43,7 +43,7 @@ struct CarriedSection<'a> {
 
 /// The value of a label or name in a debug section.
 #[derive(Clone, PartialEq, Eq)]
-enum Target {
+enum NameValue {
     /// An address: name of a symbol, and offset.
     Symbol(String, i64),
     /// A carried section and the offset in it.
@@ -133,7 +133,7 @@ struct Resolver<'a> {
     /// For each label in code, given by module and name: the name of the function and the byte offset in it.
     labels: FxHashMap<(usize, Name), (&'a str, i64)>,
     /// The locations of function-scope variables, by module and name.
-    variables: FxHashMap<(usize, Name), Target>,
+    variables: FxHashMap<(usize, Name), NameValue>,
     /// Names of the symbols of the file.
     symbols: FxHashSet<String>,
 }
@@ -161,31 +161,31 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of a name, plus `offset`; `None` if the cubin does not contain the object.
-    fn find(&self, module: usize, name: Name, offset: i64) -> Option<Target> {
-        let moved = |target: Target| match target {
-            Target::Symbol(symbol, start) => Target::Symbol(symbol, start + offset),
-            Target::Section(index, start) => Target::Section(index, start + offset),
-            Target::Stack(start) => Target::Stack(start + offset),
-            Target::Number(value) => Target::Number(value + offset),
-            Target::LineTable => Target::LineTable,
+    fn find(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
+        let moved = |target: NameValue| match target {
+            NameValue::Symbol(symbol, start) => NameValue::Symbol(symbol, start + offset),
+            NameValue::Section(index, start) => NameValue::Section(index, start + offset),
+            NameValue::Stack(start) => NameValue::Stack(start + offset),
+            NameValue::Number(value) => NameValue::Number(value + offset),
+            NameValue::LineTable => NameValue::LineTable,
         };
         if let Some(&(function, address)) = self.labels.get(&(module, name)) {
-            return Some(moved(Target::Symbol(function.to_owned(), address)));
+            return Some(moved(NameValue::Symbol(function.to_owned(), address)));
         }
         if let Some(&(section, start)) = self.carried.labels.get(&(module, name)) {
-            return Some(moved(Target::Section(section, start)));
+            return Some(moved(NameValue::Section(section, start)));
         }
         if let Some(target) = self.variables.get(&(module, name)) {
             return Some(moved(target.clone()));
         }
         let text = self.carried.modules[module].name(name);
         if text == DEBUG_LINE {
-            return Some(Target::LineTable);
+            return Some(NameValue::LineTable);
         }
         if let Some(section) = self.carried.section_named(text) {
-            return Some(moved(Target::Section(section, self.carried.part_start(section, module).unwrap_or(0))));
+            return Some(moved(NameValue::Section(section, self.carried.part_start(section, module).unwrap_or(0))));
         }
-        self.symbols.contains(text).then(|| Target::Symbol(text.to_owned(), offset))
+        self.symbols.contains(text).then(|| NameValue::Symbol(text.to_owned(), offset))
     }
 
     /// Appends the contents of a section of a module to `out`. `first` and `line_table` are the indices in the cubin of the first copied
@@ -206,11 +206,11 @@ impl<'a> Resolver<'a> {
                 }
                 DwarfItem::Difference(bytes, left, right) => {
                     let value = match (self.find(module, left, 0), self.find(module, right, 0)) {
-                        (Some(Target::Symbol(a, x)), Some(Target::Symbol(b, y))) if a == b => x - y,
-                        (Some(Target::Section(a, x)), Some(Target::Section(b, y))) if a == b => x - y,
+                        (Some(NameValue::Symbol(a, x)), Some(NameValue::Symbol(b, y))) if a == b => x - y,
+                        (Some(NameValue::Section(a, x)), Some(NameValue::Section(b, y))) if a == b => x - y,
                         _ => 0,
                     };
-                    push_value(out, usize::from(bytes), Some(Target::Number(value)), first, line_table);
+                    push_value(out, usize::from(bytes), Some(NameValue::Number(value)), first, line_table);
                 }
             }
         }
@@ -218,22 +218,22 @@ impl<'a> Resolver<'a> {
 }
 
 /// Appends a value of `size` bytes, with a relocation if it needs one. References to objects that the cubin does not contain are 0.
-fn push_value(out: &mut DebugSection, size: usize, target: Option<Target>, first: usize, line_table: usize) {
+fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, first: usize, line_table: usize) {
     let offset = out.bytes.len() as u64;
     let (symbol, addend) = match target {
-        Some(Target::Symbol(name, addend)) => (DebugSymbol::Named(name), addend),
-        Some(Target::Section(index, addend)) => (DebugSymbol::Section(first + index), addend),
-        Some(Target::LineTable) => (DebugSymbol::Section(line_table), 0),
-        Some(Target::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
+        Some(NameValue::Symbol(name, addend)) => (DebugSymbol::Named(name), addend),
+        Some(NameValue::Section(index, addend)) => (DebugSymbol::Section(first + index), addend),
+        Some(NameValue::LineTable) => (DebugSymbol::Section(line_table), 0),
+        Some(NameValue::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
             out.bytes.pop();
             out.bytes.extend(frame_location(distance));
             return;
         }
-        Some(Target::Number(value)) => {
+        Some(NameValue::Number(value)) => {
             out.bytes.extend(&value.to_le_bytes()[..size]);
             return;
         }
-        Some(Target::Stack(_)) | None => {
+        Some(NameValue::Stack(_)) | None => {
             out.bytes.extend(&[0; ADDRESS_BYTES][..size]);
             return;
         }
@@ -272,20 +272,20 @@ fn variables<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = Varia
 /// Returns the location of a function-scope variable, in bytes: an offset from the frame base (the end of the frame), an offset in shared
 /// memory, or an offset in constant bank 0. `None` if the variable has none of these. `reserved_shared` is the number of bytes of shared
 /// memory before the first variable.
-fn variable_target(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<Target> {
+fn variable_target(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<NameValue> {
     match job.variables.get(id)? {
         VariableLocation::Local(offset) => {
-            Some(Target::Stack(i64::from(finished.selection.locals_start) + i64::from(*offset) - i64::from(finished.frame_bytes)))
+            Some(NameValue::Stack(i64::from(finished.selection.locals_start) + i64::from(*offset) - i64::from(finished.frame_bytes)))
         }
-        VariableLocation::Shared(offset) => Some(Target::Number(reserved_shared.cast_signed() + i64::from(*offset))),
-        VariableLocation::Parameter(offset) => Some(Target::Number(i64::from(job.variables.parameters_start) + i64::from(*offset))),
+        VariableLocation::Shared(offset) => Some(NameValue::Number(reserved_shared.cast_signed() + i64::from(*offset))),
+        VariableLocation::Parameter(offset) => Some(NameValue::Number(i64::from(job.variables.parameters_start) + i64::from(*offset))),
         _ => None,
     }
 }
 
 /// Returns the byte offset in the code of each label of a body: the offset of the next PTX instruction for which there is code. Labels
 /// before the first instruction are at the start of the function, labels after the last one at its end.
-fn label_addresses(body: &Body, code: &Code) -> Vec<(Name, i64)> {
+fn label_addresses(body: &Body, code: &EmittedCode) -> Vec<(Name, i64)> {
     let mut starts: FxHashMap<u32, u32> = FxHashMap::default();
     for (offset, location) in &code.locations {
         starts.entry(location.statement).and_modify(|start| *start = (*start).min(*offset)).or_insert(*offset);

@@ -1,4 +1,4 @@
-//! Takes the source location from blocks without statements, for debuggers.
+//! Deletes the source locations of blocks without statements, for debuggers.
 //!
 //! A label that directly follows another one starts a block whose only instruction is the branch to the next block. Selection gives the
 //! branch the location of the statement before the label, which other paths to the label do not execute:

@@ -6,12 +6,12 @@ use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
 use super::source_places::{SourcePlace, SourcePlaces};
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 use crate::job::Job;
 
 /// Returns the rows of a function in the line table of the PTX text. Code that comes before the code of the first PTX instruction is
 /// assigned to the line of the brace that opens the body.
-pub fn ptx_sequence(job: &Job<'_>, code: &Code, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
+pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
     let mut rows: Vec<Row> = Vec::new();
     let mut push = |address: u64, line: u64| {
         if rows.last().is_none_or(|row| row.line != line) {
@@ -42,7 +42,7 @@ fn opening_brace(body: &Body, text: &[u8]) -> Option<u32> {
 /// code in a file that is not declared, has no row.
 pub fn source_sequence(
     job: &Job<'_>,
-    code: &Code,
+    code: &EmittedCode,
     files: &FxHashMap<u32, u64>,
     name_offset: &dyn Fn(Name, i64) -> u64,
 ) -> Option<Sequence> {

@@ -1,7 +1,7 @@
 //! Adds the debug sections of the cubin: line tables, the PTX text, and the DWARF that the PTX contains.
 //!
-//! Runs after all functions are encoded. The source positions come from [`Code::locations`](crate::emit::Code): passes keep the location of
-//! an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
+//! Runs after all functions are encoded. The source positions come from [`EmittedCode::locations`](crate::emit::EmittedCode): passes keep the
+//! location of an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
 
 pub(crate) mod assignments;
 mod dwarf;

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::register_contents::MachinePlace;
 use super::registers::{RegisterRange, register_name};
 use crate::convention::STACK_POINTER;
-use crate::emit::Code;
+use crate::emit::EmittedCode;
 
 /// The contents of the two sections that map PTX registers to machine registers and to types.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub struct RegisterTables {
 
 impl RegisterTables {
     /// Appends the ranges of a function.
-    pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &Code) {
+    pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &EmittedCode) {
         let mut ranges = with_aliases(one_register_each(&code.register_ranges), code);
         ranges.retain(|range| body.declaration_of(range.register).lanes == 1 && is_encodable(range.place));
         if ranges.is_empty() {
@@ -75,7 +75,7 @@ fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
 
 /// Returns the ranges, with those of another PTX register at the statements where location lists name the wrong one. No two ranges of a word
 /// overlap, before and after.
-fn with_aliases(ranges: Vec<RegisterRange>, code: &Code) -> Vec<RegisterRange> {
+fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterRange> {
     let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for &(offset, location) in &code.locations {
         statements.entry(location.statement).or_default().push(offset);

@@ -47,7 +47,7 @@ pub struct WordDefinition {
     result: usize,
     /// The value that is the result.
     value: Value,
-    /// Index of the first word in the result of the defining instruction.
+    /// Index, in the value, of the register that holds the word.
     first: u8,
     /// Whether the value is a predicate.
     is_predicate: bool,

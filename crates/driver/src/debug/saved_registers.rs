@@ -13,10 +13,10 @@
 
 use oriole_cubin::build::{SavedPlace, SavedRule};
 use oriole_ir::{Block, Function, FunctionKind, Inst, Opcode, OperandKind, RegFile};
+use oriole_isa::INSTRUCTION_BYTES;
 use oriole_support::Index;
 
 use crate::convention::{self, STACK_POINTER};
-use crate::emit::INSTRUCTION_BYTES;
 
 /// The places of the value that one register had at the entry. A value may be in several of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

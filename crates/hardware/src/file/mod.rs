@@ -77,7 +77,7 @@ impl Profile {
         if self.target == target {
             return Ok(());
         }
-        let fault = Fault::OtherTarget { said: self.target, wanted: target };
+        let fault = ProfileFault::OtherTarget { said: self.target, wanted: target };
         Err(ProfileError { file: name.to_owned(), line: 0, record: None, field: None, fault })
     }
 }
@@ -94,12 +94,12 @@ pub struct ProfileError {
     /// Name of the field.
     pub field: Option<String>,
     /// The error.
-    pub fault: Fault,
+    pub fault: ProfileFault,
 }
 
 /// The kind of an error in a profile file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum ProfileFault {
     /// The file does not start like a profile.
     NotAProfile,
     /// The version of the format is not supported.
@@ -172,29 +172,29 @@ impl fmt::Display for ProfileError {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProfileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::NotAProfile => write!(f, "this is no hardware profile: the first line is not `{MAGIC} {VERSION}`"),
-            Fault::Version(said) => write!(f, "version `{said}` of the format; this program reads version {VERSION}"),
-            Fault::UnknownType(name) => write!(f, "no record is called `{name}`"),
-            Fault::Malformed(what) => write!(f, "{what}"),
-            Fault::Duplicate => write!(f, "it is there twice"),
-            Fault::MissingField => write!(f, "it is missing"),
-            Fault::UnknownField => write!(f, "a record of this type has no such field"),
-            Fault::Value(value, wanted) => write!(f, "`{value}` is not {wanted}"),
-            Fault::Order(wanted) => write!(f, "expected {wanted} here"),
-            Fault::UnexpectedEnd(wanted) => write!(f, "the file ends where {wanted} is expected"),
-            Fault::Count { said, found } => write!(f, "it says {said}, but there are {found}"),
-            Fault::MissingRecord(what) => write!(f, "{what} is missing"),
-            Fault::Structure { said, known } => {
+            ProfileFault::NotAProfile => write!(f, "this is no hardware profile: the first line is not `{MAGIC} {VERSION}`"),
+            ProfileFault::Version(said) => write!(f, "version `{said}` of the format; this program reads version {VERSION}"),
+            ProfileFault::UnknownType(name) => write!(f, "no record is called `{name}`"),
+            ProfileFault::Malformed(what) => write!(f, "{what}"),
+            ProfileFault::Duplicate => write!(f, "it is there twice"),
+            ProfileFault::MissingField => write!(f, "it is missing"),
+            ProfileFault::UnknownField => write!(f, "a record of this type has no such field"),
+            ProfileFault::Value(value, wanted) => write!(f, "`{value}` is not {wanted}"),
+            ProfileFault::Order(wanted) => write!(f, "expected {wanted} here"),
+            ProfileFault::UnexpectedEnd(wanted) => write!(f, "the file ends where {wanted} is expected"),
+            ProfileFault::Count { said, found } => write!(f, "it says {said}, but there are {found}"),
+            ProfileFault::MissingRecord(what) => write!(f, "{what} is missing"),
+            ProfileFault::Structure { said, known } => {
                 write!(f, "`{said}`, but in this version it is `{known}`; a profile changes figures, not how classes are made")
             }
-            Fault::NotUsed { said, known } => {
+            ProfileFault::NotUsed { said, known } => {
                 write!(f, "`{said}` would have no effect: nothing in the compiler depends on this figure, which must stay `{known}`")
             }
-            Fault::OtherTarget { said, wanted } => write!(f, "the profile is for {said}, not for {wanted}"),
-            Fault::Contradiction(what) => write!(f, "{what}"),
+            ProfileFault::OtherTarget { said, wanted } => write!(f, "the profile is for {said}, not for {wanted}"),
+            ProfileFault::Contradiction(what) => write!(f, "{what}"),
         }
     }
 }

@@ -9,7 +9,7 @@ use oriole_isa::Target;
 
 use super::record::{Record, RecordType};
 use super::write::{BARRIER_FACTS, SECTIONS, class_record, unit};
-use super::{Fault, MAGIC, Profile, ProfileError, VERSION, intern};
+use super::{MAGIC, Profile, ProfileError, ProfileFault, VERSION, intern};
 use crate::class::{Class, Classes};
 use crate::facts::MACHINES;
 use crate::machine::Machine;
@@ -32,7 +32,7 @@ type Outcome<T> = Result<T, ProfileError>;
 /// Parses the text of a profile.
 pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     let records = split(name, text)?;
-    let mut reader = Reader { file: name, records: &records, at: 0 };
+    let mut reader = ProfileReader { file: name, records: &records, at: 0 };
     let barriers = reader.barriers()?;
     let root = reader.root(records.len())?;
     let latencies = reader.section(SECTIONS[0], &[RecordType::GroupBoundary, RecordType::Class])?;
@@ -41,7 +41,7 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     let rates = reader.section(SECTIONS[3], &[RecordType::Weight])?;
     let grids = reader.section(SECTIONS[4], &[RecordType::Dimension])?;
     if let Some(extra) = records.get(reader.at) {
-        return Err(extra.error(name, Fault::Order("nothing more")));
+        return Err(extra.error(name, ProfileFault::Order("nothing more")));
     }
     let sources = reader.letters(&grids)?;
     let mut table = LatencyTable {
@@ -62,14 +62,14 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     let machine_sources = machine.sources();
     let facts = reader.facts(machine.header, &machine_records, &machine_sources, Machine::check, Machine::keys())?;
     reader.check_unused(&machine_records, &Machine::of(root.target).facts, Machine::is_used)?;
-    let read = Machine::from_facts(root.machine, facts).map_err(|what| machine.header.error(name, Fault::Contradiction(what)))?;
+    let read = Machine::from_facts(root.machine, facts).map_err(|what| machine.header.error(name, ProfileFault::Contradiction(what)))?;
     reader.check_machine(&machine_records, machine.header, &read)?;
     reader.check_stall(&machine_records, machine.header, &read, &model)?;
     let rate_sources = rates.sources();
     let rate_records: Vec<&Record> = rates.entries.iter().collect();
     let facts = reader.facts(rates.header, &rate_records, &rate_sources, Rates::check, Rates::keys())?;
     reader.check_unused(&rate_records, &Rates::of(root.target).facts, Rates::is_used)?;
-    let read_rates = Rates::from_facts(root.machine, facts).map_err(|what| rates.header.error(name, Fault::Contradiction(what)))?;
+    let read_rates = Rates::from_facts(root.machine, facts).map_err(|what| rates.header.error(name, ProfileFault::Contradiction(what)))?;
     Ok(Profile { target: root.target, model, machine: read, rates: read_rates, machine_sources, rate_sources })
 }
 
@@ -80,8 +80,8 @@ fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
     let first = lines.next().map_or("", |(_, line)| line);
     match first.trim_end().split_once(' ') {
         Some((MAGIC, version)) if version == VERSION.to_string() => {}
-        Some((MAGIC, version)) => return Err(whole(Fault::Version(version.to_owned()))),
-        _ => return Err(whole(Fault::NotAProfile)),
+        Some((MAGIC, version)) => return Err(whole(ProfileFault::Version(version.to_owned()))),
+        _ => return Err(whole(ProfileFault::NotAProfile)),
     }
     let mut records = Vec::new();
     for (index, line) in lines {
@@ -94,7 +94,7 @@ fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
 }
 
 /// The state of the parser: all records, and the index of the next one.
-struct Reader<'a> {
+struct ProfileReader<'a> {
     file: &'a str,
     records: &'a [Record],
     at: usize,
@@ -109,33 +109,33 @@ struct Root {
 }
 
 /// A section: its header and the records between header and footer.
-struct Section<'a> {
+struct ProfileSection<'a> {
     header: &'a Record,
     entries: &'a [Record],
 }
 
-impl Section<'_> {
+impl ProfileSection<'_> {
     /// Returns the sources that the header describes, as name and description.
     fn sources(&self) -> Vec<(String, String)> {
         self.header.fields.iter().filter(|(key, _)| key != "name" && key != "entries").cloned().collect()
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ProfileReader<'a> {
     /// Returns an error about a field of a record.
-    fn error(&self, record: &Record, field: &str, fault: Fault) -> ProfileError {
+    fn error(&self, record: &Record, field: &str, fault: ProfileFault) -> ProfileError {
         ProfileError { field: Some(field.to_owned()), ..record.error(self.file, fault) }
     }
 
     /// Returns the value of a required field.
     fn field<'r>(&self, record: &'r Record, key: &str) -> Outcome<&'r str> {
-        record.get(key).ok_or_else(|| self.error(record, key, Fault::MissingField))
+        record.get(key).ok_or_else(|| self.error(record, key, ProfileFault::MissingField))
     }
 
     /// Parses a required field as a number.
     fn number<T: FromStr>(&self, record: &Record, key: &str) -> Outcome<T> {
         let text = self.field(record, key)?;
-        text.parse().map_err(|_| self.error(record, key, Fault::Value(text.to_owned(), "a number that fits here")))
+        text.parse().map_err(|_| self.error(record, key, ProfileFault::Value(text.to_owned(), "a number that fits here")))
     }
 
     /// Parses a required field as `yes` or `no`.
@@ -143,20 +143,20 @@ impl<'a> Reader<'a> {
         match self.field(record, key)? {
             "yes" => Ok(true),
             "no" => Ok(false),
-            other => Err(self.error(record, key, Fault::Value(other.to_owned(), "`yes` or `no`"))),
+            other => Err(self.error(record, key, ProfileFault::Value(other.to_owned(), "`yes` or `no`"))),
         }
     }
 
     /// Parses a required field as the name of a class.
     fn class(&self, record: &Record, key: &str) -> Outcome<Class> {
         let name = self.field(record, key)?;
-        Classes::get().find(name).ok_or_else(|| self.error(record, key, Fault::Value(name.to_owned(), "the name of a class")))
+        Classes::get().find(name).ok_or_else(|| self.error(record, key, ProfileFault::Value(name.to_owned(), "the name of a class")))
     }
 
     /// Rejects fields that are not in `known`.
     fn reject_unknown_fields(&self, record: &Record, known: &[&str]) -> Outcome<()> {
         match record.fields.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            Some((key, _)) => Err(self.error(record, key, Fault::UnknownField)),
+            Some((key, _)) => Err(self.error(record, key, ProfileFault::UnknownField)),
             None => Ok(()),
         }
     }
@@ -166,10 +166,16 @@ impl<'a> Reader<'a> {
         let Some(record) = self.records.get(self.at) else {
             let (line, number) = self.records.last().map_or((1, 0), |last| (last.line, last.number));
             let record = Some((number + 1, Some(kind)));
-            return Err(ProfileError { file: self.file.to_owned(), line, record, field: None, fault: Fault::UnexpectedEnd(kind.name()) });
+            return Err(ProfileError {
+                file: self.file.to_owned(),
+                line,
+                record,
+                field: None,
+                fault: ProfileFault::UnexpectedEnd(kind.name()),
+            });
         };
         if record.kind != kind {
-            return Err(record.error(self.file, Fault::Order(kind.name())));
+            return Err(record.error(self.file, ProfileFault::Order(kind.name())));
         }
         self.at += 1;
         Ok(record)
@@ -186,7 +192,7 @@ impl<'a> Reader<'a> {
     /// Checks that a field has the number `found`.
     fn check_count(&self, record: &Record, key: &str, found: usize) -> Outcome<()> {
         let said = self.number(record, key)?;
-        if said == found { Ok(()) } else { Err(self.error(record, key, Fault::Count { said, found })) }
+        if said == found { Ok(()) } else { Err(self.error(record, key, ProfileFault::Count { said, found })) }
     }
 
     /// Parses the barrier header and consumes the barrier records.
@@ -203,7 +209,9 @@ impl<'a> Reader<'a> {
         let root = self.take(RecordType::Root)?;
         self.reject_unknown_fields(root, &["target", "machine", "table", "targets", "records"])?;
         self.check_count(root, "records", count)?;
-        let bad = |key: &str, wanted| Ok::<_, ProfileError>(self.error(root, key, Fault::Value(self.field(root, key)?.to_owned(), wanted)));
+        let bad = |key: &str, wanted| {
+            Ok::<_, ProfileError>(self.error(root, key, ProfileFault::Value(self.field(root, key)?.to_owned(), wanted)))
+        };
         let Some(target) = Target::parse(self.field(root, "target")?) else { return Err(bad("target", "a target")?) };
         let machine = self.field(root, "machine")?;
         let Some(machine) = MACHINES.iter().find(|name| **name == machine) else { return Err(bad("machine", "a machine")?) };
@@ -215,7 +223,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Consumes a section with records of these types, and checks its header and footer.
-    fn section(&mut self, name: &str, kinds: &[RecordType]) -> Outcome<Section<'a>> {
+    fn section(&mut self, name: &str, kinds: &[RecordType]) -> Outcome<ProfileSection<'a>> {
         let header = self.take(RecordType::CategoryHeader)?;
         self.check_name(header, name)?;
         let entries = self.run(kinds);
@@ -224,7 +232,7 @@ impl<'a> Reader<'a> {
         self.reject_unknown_fields(footer, &["name", "entries"])?;
         self.check_count(header, "entries", entries.len())?;
         self.check_count(footer, "entries", entries.len())?;
-        Ok(Section { header, entries })
+        Ok(ProfileSection { header, entries })
     }
 
     /// Checks the name of a section.
@@ -233,20 +241,20 @@ impl<'a> Reader<'a> {
         if said == name {
             return Ok(());
         }
-        Err(self.error(record, "name", Fault::Structure { said: said.to_owned(), known: name.to_owned() }))
+        Err(self.error(record, "name", ProfileFault::Structure { said: said.to_owned(), known: name.to_owned() }))
     }
 
     /// Returns the sources of the grids, which have one-letter names.
-    fn letters(&self, grids: &Section<'_>) -> Outcome<Vec<(char, &'static str)>> {
+    fn letters(&self, grids: &ProfileSection<'_>) -> Outcome<Vec<(char, &'static str)>> {
         let letter = |(name, text): (String, String)| match name.as_bytes() {
             [letter @ b'a'..=b'z'] => Ok((char::from(*letter), intern(&text))),
-            _ => Err(self.error(grids.header, &name, Fault::UnknownField)),
+            _ => Err(self.error(grids.header, &name, ProfileFault::UnknownField)),
         };
         grids.sources().into_iter().map(letter).collect()
     }
 
     /// Parses the times of the classes of variable latency. Each class needs one scoreboard record and one wait record.
-    fn times(&self, section: &Section<'_>) -> Outcome<Vec<TimeRow>> {
+    fn times(&self, section: &ProfileSection<'_>) -> Outcome<Vec<TimeRow>> {
         let (scoreboards, waits): (Vec<&Record>, Vec<&Record>) =
             section.entries.iter().partition(|record| record.kind == RecordType::Scoreboard);
         let mut rows: Vec<TimeRow> = Vec::new();
@@ -254,13 +262,14 @@ impl<'a> Reader<'a> {
             self.reject_unknown_fields(record, &["class", "least", "usual", "most", "source"])?;
             let class = self.class(record, "class")?.name();
             if rows.iter().any(|row| row.class == class) {
-                return Err(self.error(record, "class", Fault::Duplicate));
+                return Err(self.error(record, "class", ProfileFault::Duplicate));
             }
             let mut waits = waits.iter().filter(|wait| wait.get("class") == Some(class));
-            let wait =
-                waits.next().ok_or_else(|| record.error(self.file, Fault::MissingRecord(format!("the wait record of `{class}`"))))?;
+            let wait = waits
+                .next()
+                .ok_or_else(|| record.error(self.file, ProfileFault::MissingRecord(format!("the wait record of `{class}`"))))?;
             if let Some(second) = waits.next() {
-                return Err(self.error(second, "class", Fault::Duplicate));
+                return Err(self.error(second, "class", ProfileFault::Duplicate));
             }
             let row = TimeRow {
                 class,
@@ -272,7 +281,7 @@ impl<'a> Reader<'a> {
             };
             if row.least > row.usual || row.usual > row.most {
                 let what = format!("{}, {}, {} do not ascend", row.least, row.usual, row.most);
-                return Err(self.error(record, "usual", Fault::Contradiction(what)));
+                return Err(self.error(record, "usual", ProfileFault::Contradiction(what)));
             }
             rows.push(row);
         }
@@ -280,19 +289,19 @@ impl<'a> Reader<'a> {
             self.reject_unknown_fields(wait, &["class", "read"])?;
             let class = self.class(wait, "class")?.name();
             if rows.iter().all(|row| row.class != class) {
-                return Err(wait.error(self.file, Fault::MissingRecord(format!("the scoreboard record of `{class}`"))));
+                return Err(wait.error(self.file, ProfileFault::MissingRecord(format!("the scoreboard record of `{class}`"))));
             }
         }
         Ok(rows)
     }
 
     /// Parses the rows of the grids into the table.
-    fn grids(&self, section: &Section<'_>, table: &mut LatencyTable) -> Outcome<()> {
+    fn grids(&self, section: &ProfileSection<'_>, table: &mut LatencyTable) -> Outcome<()> {
         let classes = Classes::get().table();
         for record in section.entries {
             let choose = |key: &str, found: Option<usize>, wanted| {
                 let said = self.field(record, key)?;
-                found.ok_or_else(|| self.error(record, key, Fault::Value(said.to_owned(), wanted)))
+                found.ok_or_else(|| self.error(record, key, ProfileFault::Value(said.to_owned(), wanted)))
             };
             let kind = self.field(record, "kind")?;
             let kind = choose("kind", KINDS.iter().position(|name| *name == kind), "raw, war or waw")?;
@@ -300,13 +309,13 @@ impl<'a> Reader<'a> {
             let port = |name: &str| classes.port(file, name);
             let first = choose("first", port(self.field(record, "first")?).map(usize::from), "a port of this file")?;
             for (key, value) in record.fields.iter().filter(|(key, _)| !["kind", "file", "first"].contains(&key.as_str())) {
-                let second = port(key).ok_or_else(|| self.error(record, key, Fault::UnknownField))?;
-                let cell = parse_cell(value).map_err(|what| self.error(record, key, Fault::Contradiction(what)))?;
+                let second = port(key).ok_or_else(|| self.error(record, key, ProfileFault::UnknownField))?;
+                let cell = parse_cell(value).map_err(|what| self.error(record, key, ProfileFault::Contradiction(what)))?;
                 if cell.cycles.checked_add(cell.guarded).is_none() {
-                    return Err(self.error(record, key, Fault::Value(value.clone(), "a number of cycles that fits")));
+                    return Err(self.error(record, key, ProfileFault::Value(value.clone(), "a number of cycles that fits")));
                 }
                 if table.grids[kind][file].insert(first as u8, second, cell).is_some() {
-                    return Err(self.error(record, "first", Fault::Duplicate));
+                    return Err(self.error(record, "first", ProfileFault::Duplicate));
                 }
             }
         }
@@ -314,21 +323,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that every pair of ports has a figure, and that every figure has a declared source.
-    fn check_table(&self, grids: &Section<'_>, times: &Section<'_>, table: &LatencyTable) -> Outcome<()> {
+    fn check_table(&self, grids: &ProfileSection<'_>, times: &ProfileSection<'_>, table: &LatencyTable) -> Outcome<()> {
         if let Some(missing) = table.missing(Classes::get().table()) {
-            return Err(grids.header.error(self.file, Fault::Contradiction(missing)));
+            return Err(grids.header.error(self.file, ProfileFault::Contradiction(missing)));
         }
         let known = |letter: char| table.sources.iter().any(|(other, _)| *other == letter);
         for record in times.entries.iter().filter(|record| record.kind == RecordType::Scoreboard) {
             if !self.field(record, "source")?.chars().all(known) {
-                return Err(self.error(record, "source", Fault::Value(self.field(record, "source")?.to_owned(), "a source of the grids")));
+                return Err(self.error(
+                    record,
+                    "source",
+                    ProfileFault::Value(self.field(record, "source")?.to_owned(), "a source of the grids"),
+                ));
             }
         }
         for record in grids.entries {
             let cells = record.fields.iter().filter(|(key, _)| !["kind", "file", "first"].contains(&key.as_str()));
             for (key, value) in cells {
                 if !value.chars().last().is_some_and(known) {
-                    return Err(self.error(record, key, Fault::Value(value.clone(), "a figure with a source of this section")));
+                    return Err(self.error(record, key, ProfileFault::Value(value.clone(), "a figure with a source of this section")));
                 }
             }
         }
@@ -336,12 +349,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses the class records and sets the latencies of all classes. Every class must occur once, in the group of its unit.
-    fn latencies(&self, section: &Section<'_>, model: &mut Model) -> Outcome<()> {
+    fn latencies(&self, section: &ProfileSection<'_>, model: &mut Model) -> Outcome<()> {
         let mut seen = Vec::new();
         let mut entries = section.entries;
         while let Some((group, rest)) = entries.split_first() {
             if group.kind != RecordType::GroupBoundary {
-                return Err(group.error(self.file, Fault::Order("group")));
+                return Err(group.error(self.file, ProfileFault::Order("group")));
             }
             self.reject_unknown_fields(group, &["unit", "entries"])?;
             let length = rest.iter().position(|record| record.kind == RecordType::GroupBoundary).unwrap_or(rest.len());
@@ -350,20 +363,20 @@ impl<'a> Reader<'a> {
             for record in members {
                 let class = self.class(record, "name")?;
                 if seen.contains(&class) {
-                    return Err(self.error(record, "name", Fault::Duplicate));
+                    return Err(self.error(record, "name", ProfileFault::Duplicate));
                 }
                 seen.push(class);
                 self.check_structure(record, class)?;
                 if self.field(group, "unit")? != unit(class) {
                     let known = unit(class).to_owned();
-                    return Err(self.error(group, "unit", Fault::Structure { said: self.field(group, "unit")?.to_owned(), known }));
+                    return Err(self.error(group, "unit", ProfileFault::Structure { said: self.field(group, "unit")?.to_owned(), known }));
                 }
                 model.set_base_latency(class, self.number(record, "latency")?);
             }
             entries = after;
         }
         match Classes::get().all().find(|class| !seen.contains(class)) {
-            Some(class) => Err(section.header.error(self.file, Fault::MissingRecord(format!("class `{}`", class.name())))),
+            Some(class) => Err(section.header.error(self.file, ProfileFault::MissingRecord(format!("class `{}`", class.name())))),
             None => Ok(()),
         }
     }
@@ -376,7 +389,7 @@ impl<'a> Reader<'a> {
         for (key, value) in known.fields.iter().filter(|(key, _)| key != "latency") {
             let said = self.field(record, key)?;
             if said != value {
-                return Err(self.error(record, key, Fault::Structure { said: said.to_owned(), known: value.clone() }));
+                return Err(self.error(record, key, ProfileFault::Structure { said: said.to_owned(), known: value.clone() }));
             }
         }
         Ok(())
@@ -389,12 +402,12 @@ impl<'a> Reader<'a> {
             self.reject_unknown_fields(record, &["class", "results", "sources", "stall"])?;
             let class = self.class(record, "class")?;
             if seen.contains(&class) {
-                return Err(self.error(record, "class", Fault::Duplicate));
+                return Err(self.error(record, "class", ProfileFault::Duplicate));
             }
             seen.push(class);
             let stall: u8 = self.number(record, "stall")?;
             if !(1..=15).contains(&stall) {
-                return Err(self.error(record, "stall", Fault::Value(stall.to_string(), "a stall count, 1 to 15")));
+                return Err(self.error(record, "stall", ProfileFault::Value(stall.to_string(), "a stall count, 1 to 15")));
             }
             let waits = Waits { results: self.yes_or_no(record, "results")?, sources: self.yes_or_no(record, "sources")?, stall };
             for (field, said, needed) in [
@@ -403,7 +416,7 @@ impl<'a> Reader<'a> {
             ] {
                 if needed && !said {
                     let what = format!("the grids need a scoreboard for the {field} of `{}`", class.name());
-                    return Err(self.error(record, field, Fault::Contradiction(what)));
+                    return Err(self.error(record, field, ProfileFault::Contradiction(what)));
                 }
             }
             model.set_waits(class, waits);
@@ -413,7 +426,7 @@ impl<'a> Reader<'a> {
         match Classes::get().all().find(forgotten) {
             Some(class) => {
                 let what = format!("the barrier entry of `{}`, which needs a scoreboard by the grids,", class.name());
-                Err(header.error(self.file, Fault::MissingRecord(what)))
+                Err(header.error(self.file, ProfileFault::MissingRecord(what)))
             }
             None => Ok(()),
         }
@@ -427,7 +440,7 @@ impl<'a> Reader<'a> {
             Some(class) if u32::from(model.longest_need(class)) > machine.max_stall => {
                 let record = records.iter().find(|record| record.get("name") == Some("max_stall")).copied().unwrap_or(header);
                 let what = format!("results of `{}` need {} cycles, which no stall covers then", class.name(), model.longest_need(class));
-                Err(self.error(record, "value", Fault::Contradiction(what)))
+                Err(self.error(record, "value", ProfileFault::Contradiction(what)))
             }
             _ => Ok(()),
         }
@@ -449,20 +462,26 @@ impl<'a> Reader<'a> {
             let name = self.field(record, "name")?;
             let (value, source) = (intern(self.field(record, "value")?), self.field(record, "source")?);
             let key = keys.iter().find(|key| **key == name && belongs_in(key, record.kind));
-            let Some(&key) = key else { return Err(self.error(record, "name", Fault::Value(name.to_owned(), "a fact of this section"))) };
+            let Some(&key) = key else {
+                return Err(self.error(record, "name", ProfileFault::Value(name.to_owned(), "a fact of this section")));
+            };
             if facts.iter().any(|fact| fact.key == key) {
-                return Err(self.error(record, "name", Fault::Duplicate));
+                return Err(self.error(record, "name", ProfileFault::Duplicate));
             }
             if let Some(Err(what)) = check(key, value) {
-                return Err(self.error(record, "value", Fault::Contradiction(what)));
+                return Err(self.error(record, "value", ProfileFault::Contradiction(what)));
             }
             if !sources.iter().any(|(known, _)| known == source) {
-                return Err(self.error(record, "source", Fault::Value(source.to_owned(), "a source that the section's head describes")));
+                return Err(self.error(
+                    record,
+                    "source",
+                    ProfileFault::Value(source.to_owned(), "a source that the section's head describes"),
+                ));
             }
             facts.push(Fact { key, value, source: intern(source) });
         }
         match keys.iter().find(|key| facts.iter().all(|fact| fact.key != **key)) {
-            Some(key) => Err(header.error(self.file, Fault::MissingRecord(format!("fact `{key}`")))),
+            Some(key) => Err(header.error(self.file, ProfileFault::MissingRecord(format!("fact `{key}`")))),
             None => Ok(facts),
         }
     }
@@ -473,20 +492,24 @@ impl<'a> Reader<'a> {
             let (name, said) = (self.field(record, "name")?, self.field(record, "value")?);
             let known = built_in.iter().find(|fact| fact.key == name && !is_used(name)).map(|fact| fact.value);
             if let Some(known) = known.filter(|known| *known != said) {
-                return Err(self.error(record, "value", Fault::NotUsed { said: said.to_owned(), known }));
+                return Err(self.error(record, "value", ProfileFault::NotUsed { said: said.to_owned(), known }));
             }
         }
         Ok(())
     }
 
     /// Rejects shortest times that differ from the built-in ones: no decision depends on them.
-    fn check_shortest_times(&self, section: &Section<'_>, target: Target) -> Outcome<()> {
+    fn check_shortest_times(&self, section: &ProfileSection<'_>, target: Target) -> Outcome<()> {
         let model = Model::of(target);
         for record in section.entries.iter().filter(|record| record.kind == RecordType::Scoreboard) {
             let said: u16 = self.number(record, "least")?;
             let known = model.time(self.class(record, "class")?).map(|time| time.least);
             if let Some(known) = known.filter(|known| *known != said) {
-                return Err(self.error(record, "least", Fault::NotUsed { said: said.to_string(), known: intern(&known.to_string()) }));
+                return Err(self.error(
+                    record,
+                    "least",
+                    ProfileFault::NotUsed { said: said.to_string(), known: intern(&known.to_string()) },
+                ));
             }
         }
         Ok(())
@@ -496,7 +519,7 @@ impl<'a> Reader<'a> {
     fn check_machine(&self, records: &[&Record], header: &Record, machine: &Machine) -> Outcome<()> {
         let complain = |key: &str, what: &str| {
             let record = records.iter().find(|record| record.get("name") == Some(key)).copied().unwrap_or(header);
-            Err(self.error(record, "value", Fault::Contradiction(format!("`{key}` {what}"))))
+            Err(self.error(record, "value", ProfileFault::Contradiction(format!("`{key}` {what}"))))
         };
         if machine.threads_per_warp != 32 || machine.schedulers > 64 {
             let key = if machine.schedulers > 64 { "schedulers" } else { "threads_per_warp" };

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::{Fault, ProfileError};
+use super::{ProfileError, ProfileFault};
 
 /// Defines each record type once, with its code and name.
 macro_rules! record_types {
@@ -104,12 +104,12 @@ impl Record {
         let mut words = text.splitn(3, ' ');
         let (code, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let kind = RecordType::ALL.iter().find(|kind| kind.code() == code && kind.name() == name);
-        let Some(&kind) = kind else { return Err(error(Fault::UnknownType(format!("{code} {name}").trim().to_owned()))) };
+        let Some(&kind) = kind else { return Err(error(ProfileFault::UnknownType(format!("{code} {name}").trim().to_owned()))) };
         let named = |fault| ProfileError { record: Some((number, Some(kind))), ..error(fault) };
-        let fields = parse_fields(words.next().unwrap_or_default()).map_err(|what| named(Fault::Malformed(what)))?;
+        let fields = parse_fields(words.next().unwrap_or_default()).map_err(|what| named(ProfileFault::Malformed(what)))?;
         for (index, (key, _)) in fields.iter().enumerate() {
             if fields[..index].iter().any(|(other, _)| other == key) {
-                return Err(ProfileError { field: Some(key.clone()), ..named(Fault::Duplicate) });
+                return Err(ProfileError { field: Some(key.clone()), ..named(ProfileFault::Duplicate) });
             }
         }
         Ok(Record { kind, number, line, fields })
@@ -121,7 +121,7 @@ impl Record {
     }
 
     /// Returns an error about the record.
-    pub fn error(&self, file: &str, fault: Fault) -> ProfileError {
+    pub fn error(&self, file: &str, fault: ProfileFault) -> ProfileError {
         ProfileError { file: file.to_owned(), line: self.line, record: Some((self.number, Some(self.kind))), field: None, fault }
     }
 }

@@ -25,18 +25,18 @@ use crate::operand::OperandKind;
 pub struct Liveness {
     /// All lists, concatenated.
     values: Vec<Value>,
-    live_in: IndexVec<Block, Span>,
-    live_out: IndexVec<Block, Span>,
+    live_in: IndexVec<Block, ValueRange>,
+    live_out: IndexVec<Block, ValueRange>,
 }
 
 /// A list of values: a range of [`Liveness::values`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Span {
+struct ValueRange {
     start: u32,
     end: u32,
 }
 
-impl Span {
+impl ValueRange {
     fn of(self, values: &[Value]) -> &[Value] {
         &values[self.start as usize..self.end as usize]
     }
@@ -60,7 +60,7 @@ const NONE: u32 = u32::MAX;
 pub struct LiveIn {
     /// All lists, concatenated.
     values: Vec<Value>,
-    spans: IndexVec<Block, Span>,
+    spans: IndexVec<Block, ValueRange>,
 }
 
 impl LiveIn {
@@ -68,7 +68,7 @@ impl LiveIn {
     /// the definition in their block. `defined_in` returns the block that defines a value.
     pub fn compute(blocks: usize, flow: &ControlFlow, needs: &mut [(Value, Need)], defined_in: impl Fn(Value) -> Option<Block>) -> LiveIn {
         needs.sort_unstable_by_key(|need| need.0);
-        let mut walk = Walk::new(blocks);
+        let mut walk = LivenessWalk::new(blocks);
         for needs in needs.chunk_by(|one, other| one.0 == other.0) {
             let value = needs[0].0;
             if let Some(block) = defined_in(value) {
@@ -82,7 +82,7 @@ impl LiveIn {
     /// Builds the lists from pairs that are sorted by value, by a counting sort that keeps this order. Reserves space for `spare` values
     /// more.
     fn from_pairs(blocks: usize, pairs: &[(Block, Value)], spare: usize) -> LiveIn {
-        let mut spans: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        let mut spans: IndexVec<Block, ValueRange> = IndexVec::filled(blocks, ValueRange::default());
         // `end` first counts the values of each block, then serves as the position for the next value.
         for &(block, _) in pairs {
             spans[block].end += 1;
@@ -132,7 +132,7 @@ impl Liveness {
         needs.sort_unstable_by_key(|need| need.0);
         earlier_definitions.sort_unstable();
         let mut earlier = earlier_definitions.as_slice();
-        let mut walk = Walk::new(blocks);
+        let mut walk = LivenessWalk::new(blocks);
         walk.live_in.reserve(2 * needs.len());
         for needs in needs.chunk_by(|one, other| one.0 == other.0) {
             let value = needs[0].0;
@@ -154,7 +154,7 @@ impl Liveness {
     /// blocks, sorted.
     fn from_entries(blocks: usize, flow: &ControlFlow, entered: &[(Block, Value)], read_by_phis: &[(Block, Value)]) -> Liveness {
         let LiveIn { mut values, spans: live_in } = LiveIn::from_pairs(blocks, entered, entered.len() + read_by_phis.len());
-        let mut live_out: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        let mut live_out: IndexVec<Block, ValueRange> = IndexVec::filled(blocks, ValueRange::default());
         let mut read = read_by_phis;
         for block in live_in.indices() {
             let (here, later) = read.split_at(read.iter().take_while(|pair| pair.0 == block).count());
@@ -164,7 +164,7 @@ impl Liveness {
                 [] | [_] | [_, _] => {
                     let start = values.len() as u32;
                     values.extend(here.iter().map(|pair| pair.1));
-                    let read = Span { start, end: values.len() as u32 };
+                    let read = ValueRange { start, end: values.len() as u32 };
                     flow.successors(block).iter().fold(read, |span, &next| merge(&mut values, span, live_in[next]))
                 }
                 ref successors => {
@@ -175,7 +175,7 @@ impl Liveness {
                     list.sort();
                     list.dedup();
                     values.append(&mut list);
-                    Span { start: start as u32, end: values.len() as u32 }
+                    ValueRange { start: start as u32, end: values.len() as u32 }
                 }
             };
         }
@@ -221,25 +221,25 @@ impl Liveness {
 /// Marks of a block: the number of the value that it was last found to define, and of the value that was last found live into it. The
 /// marks need no clearing, since values are processed one after the other.
 #[derive(Clone, Copy)]
-struct Marks {
+struct BlockMarks {
     defines: u32,
     live_in: u32,
 }
 
 /// The backward walk from uses, and its results. Values must be processed in ascending order.
-pub(crate) struct Walk {
-    marks: IndexVec<Block, Marks>,
+pub(crate) struct LivenessWalk {
+    marks: IndexVec<Block, BlockMarks>,
     /// The live-in pairs found so far.
     live_in: Vec<(Block, Value)>,
     /// Blocks whose predecessors still have to be visited.
     stack: Vec<Block>,
 }
 
-impl Walk {
+impl LivenessWalk {
     /// Creates a walk over a function with this number of blocks.
-    pub fn new(blocks: usize) -> Walk {
-        let nothing = Marks { defines: NONE, live_in: NONE };
-        Walk { marks: IndexVec::filled(blocks, nothing), live_in: Vec::new(), stack: Vec::new() }
+    pub fn new(blocks: usize) -> LivenessWalk {
+        let nothing = BlockMarks { defines: NONE, live_in: NONE };
+        LivenessWalk { marks: IndexVec::filled(blocks, nothing), live_in: Vec::new(), stack: Vec::new() }
     }
 
     /// Returns the blocks that a value is live into, in no particular order.
@@ -284,7 +284,7 @@ impl Walk {
 }
 
 /// Merges two sorted lists into one at the end of `values`.
-fn merge(values: &mut Vec<Value>, first: Span, second: Span) -> Span {
+fn merge(values: &mut Vec<Value>, first: ValueRange, second: ValueRange) -> ValueRange {
     if first.start == first.end {
         return second;
     }
@@ -301,7 +301,7 @@ fn merge(values: &mut Vec<Value>, first: Span, second: Span) -> Span {
     }
     values.extend_from_within(one as usize..first.end as usize);
     values.extend_from_within(other as usize..second.end as usize);
-    Span { start, end: values.len() as u32 }
+    ValueRange { start, end: values.len() as u32 }
 }
 
 /// Updates a live set across one instruction, other than a phi, backwards: removes its results, then adds its sources.

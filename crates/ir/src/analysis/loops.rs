@@ -49,7 +49,7 @@ pub struct Loops {
 impl Loops {
     /// Finds the loops among the reachable blocks.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Loops {
-        Search::new(function, flow).run()
+        DepthFirstSearch::new(function, flow).run()
     }
 
     /// Returns all loops, outer ones before inner ones.
@@ -102,7 +102,7 @@ impl Loops {
 }
 
 /// The depth-first search and its edges. Nodes are numbered in preorder.
-struct Search {
+struct DepthFirstSearch {
     /// The block of each node.
     order: Vec<Block>,
     /// Back edges, as (ancestor, source).
@@ -130,14 +130,14 @@ fn find(roots: &mut [u32], node: u32) -> u32 {
 
 define_index!(
     /// A node of the depth-first search.
-    pub struct Node,
+    pub struct SearchNode,
     "node"
 );
 
-impl Search {
+impl DepthFirstSearch {
     /// Runs the depth-first search and classifies the edges.
-    fn new(function: &Function, flow: &ControlFlow) -> Search {
-        let mut search = Search { order: Vec::new(), back: Vec::new(), across: Vec::new(), parent: Vec::new() };
+    fn new(function: &Function, flow: &ControlFlow) -> DepthFirstSearch {
+        let mut search = DepthFirstSearch { order: Vec::new(), back: Vec::new(), across: Vec::new(), parent: Vec::new() };
         let Some(&entry) = function.layout.first() else { return search };
         let mut number: IndexVec<Block, u32> = IndexVec::filled(function.blocks.len(), NONE);
         let mut is_open: Vec<bool> = vec![true];
@@ -183,9 +183,9 @@ impl Search {
             return Loops { loops: IndexVec::new(), innermost: IndexVec::new(), members: Vec::new() };
         }
         let count = self.order.len();
-        let node = |number: u32| Node::new(number as usize);
-        let back: Vec<(Node, u32)> = self.back.iter().map(|&(to, from)| (node(to), from)).collect();
-        let across: Vec<(Node, (u32, u32))> = self.across.iter().map(|&(at, edge)| (node(at), edge)).collect();
+        let node = |number: u32| SearchNode::new(number as usize);
+        let back: Vec<(SearchNode, u32)> = self.back.iter().map(|&(to, from)| (node(to), from)).collect();
+        let across: Vec<(SearchNode, (u32, u32))> = self.across.iter().map(|&(at, edge)| (node(at), edge)).collect();
         let (back, across) = (Groups::collect(count, &back), Groups::collect(count, &across));
         // Cross and forward edges that have joined the graph, by the collapsed loop that they enter.
         let mut joined: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -235,8 +235,8 @@ impl Search {
         let count = self.order.len();
         let bound = self.order.iter().map(|block| block.position() + 1).max().unwrap_or(0);
         let mut found = Loops { loops: IndexVec::new(), innermost: IndexVec::filled(bound, None), members: Vec::new() };
-        let inside: Vec<(Node, u32)> =
-            (0..count).filter(|&at| header_of[at] != NONE).map(|at| (Node::new(header_of[at] as usize), at as u32)).collect();
+        let inside: Vec<(SearchNode, u32)> =
+            (0..count).filter(|&at| header_of[at] != NONE).map(|at| (SearchNode::new(header_of[at] as usize), at as u32)).collect();
         let inside = Groups::collect(count, &inside);
         let mut loop_at = vec![None; count];
         let mut stack: Vec<(u32, usize, LoopId)> = Vec::new();
@@ -246,7 +246,7 @@ impl Search {
             stack.push((outermost, 0, id));
             while let Some((header, next, id)) = stack.last_mut() {
                 let id = *id;
-                let Some(&member) = inside.of(Node::new(*header as usize)).get(*next) else {
+                let Some(&member) = inside.of(SearchNode::new(*header as usize)).get(*next) else {
                     found.loops[id].end = found.members.len() as u32;
                     stack.pop();
                     continue;

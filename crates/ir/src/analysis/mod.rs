@@ -16,7 +16,7 @@ pub use control_flow::{ControlFlow, remove_unreachable_blocks};
 pub use def_use::{DefUse, Use};
 pub use dominators::{DominanceFrontiers, Dominators, PostDominators};
 pub use frequency::{BlockFrequencies, Divergence, LoopModel};
-pub(crate) use liveness::Walk;
+pub(crate) use liveness::LivenessWalk;
 pub use liveness::{LiveIn, Liveness, Need, walk_back};
 pub use loops::{Loop, LoopId, Loops};
 pub use uniformity::{Uniformity, is_broadcast};

@@ -1,7 +1,7 @@
 //! Uniformity (divergence) analysis: the values that are equal in all threads of a warp.
 //!
 //! A value is *uniform* if all threads that execute its definition together get the same result; otherwise it is *divergent*. Divergence
-//! starts at instructions with a different result in each thread ([`Source`]: thread and lane numbers, clocks, loads, atomics, shuffles,
+//! starts at instructions with a different result in each thread ([`DivergenceSource`]: thread and lane numbers, clocks, loads, atomics, shuffles,
 //! parameters of device functions), except shuffles that broadcast a fixed lane. It propagates in three ways until nothing changes:
 //!
 //! - **data**: a result of divergent sources, or under a divergent guard, is divergent. Results in uniform registers never are;
@@ -100,7 +100,7 @@ impl Uniformity {
 
 /// How divergence enters the results of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Source {
+enum DivergenceSource {
     /// The results are the same in all threads.
     Uniform,
     /// The results differ between threads.
@@ -128,26 +128,28 @@ const SHARED_REGISTERS: [&str; 14] = [
 ];
 
 /// Returns how divergence enters the results of an instruction.
-fn source_of(function: &Function, inst: Inst) -> Source {
+fn source_of(function: &Function, inst: Inst) -> DivergenceSource {
     let opcode = match function.insts[inst].op {
         Op::Machine(opcode) => opcode,
-        Op::Pseudo(Pseudo::Entry) => return Source::Divergent,
-        Op::Pseudo(_) => return Source::Operands,
+        Op::Pseudo(Pseudo::Entry) => return DivergenceSource::Divergent,
+        Op::Pseudo(_) => return DivergenceSource::Operands,
     };
     let name_of = |operand: &Operand| if let OperandKind::Name(name) = operand.kind { Some(name.spelling()) } else { None };
     let names = || function.sources(inst).iter().filter_map(name_of);
     let is_known_constant = || function.insts[inst].memory.is_some_and(|access| function.accesses[access].constant);
     match opcode.properties().effect {
         // `PR` reads all predicate registers.
-        Effect::None if names().any(|name| name == "PR") => Source::Divergent,
-        Effect::None => Source::Operands,
+        Effect::None if names().any(|name| name == "PR") => DivergenceSource::Divergent,
+        Effect::None => DivergenceSource::Operands,
         Effect::State => {
             let is_shared = names().all(|name| SHARED_REGISTERS.contains(&name));
-            if is_shared { Source::Uniform } else { Source::Divergent }
+            if is_shared { DivergenceSource::Uniform } else { DivergenceSource::Divergent }
         }
-        Effect::Lanes if is_broadcast(function, inst) => Source::Uniform,
-        Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => Source::Uniform,
-        Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => Source::Operands,
+        Effect::Lanes if is_broadcast(function, inst) => DivergenceSource::Uniform,
+        Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => {
+            DivergenceSource::Uniform
+        }
+        Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => DivergenceSource::Operands,
         Effect::Lanes
         | Effect::Reads
         | Effect::Writes
@@ -155,7 +157,7 @@ fn source_of(function: &Function, inst: Inst) -> Source {
         | Effect::Control
         | Effect::Barrier
         | Effect::Fence
-        | Effect::Other => Source::Divergent,
+        | Effect::Other => DivergenceSource::Divergent,
     }
 }
 
@@ -222,7 +224,7 @@ impl Spread<'_> {
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 let has_results = function.insts[inst].result_count() > 0;
-                if has_results && source_of(function, inst) == Source::Divergent {
+                if has_results && source_of(function, inst) == DivergenceSource::Divergent {
                     self.mark_results(inst);
                 }
             }
@@ -250,7 +252,7 @@ impl Spread<'_> {
         let is_guard_divergent = function.insts[inst]
             .guard
             .is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if self.divergent.contains(part.value)));
-        if source_of(function, inst) == Source::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
+        if source_of(function, inst) == DivergenceSource::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
             self.mark_results(inst);
         }
     }

@@ -13,7 +13,7 @@ use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
 /// The definition of a value: block, position in the block, instruction, and result number.
 #[derive(Clone, Copy)]
-struct Definition {
+struct DefinitionSite {
     block: Block,
     position: u32,
     inst: Inst,
@@ -21,8 +21,8 @@ struct Definition {
 }
 
 /// The definition and the number of uses of each value.
-struct Folder {
-    definitions: IndexVec<Value, Option<Definition>>,
+struct CopyFolder {
+    definitions: IndexVec<Value, Option<DefinitionSite>>,
     use_counts: IndexVec<Value, u32>,
 }
 
@@ -34,12 +34,12 @@ pub(super) fn fold_guarded_copies(function: &mut Function) {
         return;
     }
     let mut folder =
-        Folder { definitions: IndexVec::filled(function.values.len(), None), use_counts: IndexVec::filled(function.values.len(), 0) };
+        CopyFolder { definitions: IndexVec::filled(function.values.len(), None), use_counts: IndexVec::filled(function.values.len(), 0) };
     for &block in &function.layout {
         for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
             for (result, operand) in function.results(inst).iter().enumerate() {
                 if let Some(value) = operand.value() {
-                    folder.definitions[value] = Some(Definition { block, position: position as u32, inst, result: result as u8 });
+                    folder.definitions[value] = Some(DefinitionSite { block, position: position as u32, inst, result: result as u8 });
                 }
             }
             for part in function.used(inst) {
@@ -54,7 +54,7 @@ pub(super) fn fold_guarded_copies(function: &mut Function) {
     }
 }
 
-impl Folder {
+impl CopyFolder {
     /// Folds a copy into the instruction that computes its source. Returns whether it did.
     fn fold(&mut self, function: &mut Function, block: Block, copy: Inst) -> bool {
         let Some((result, source, old)) = guarded_copy(function, copy) else { return false };
@@ -69,7 +69,7 @@ impl Folder {
             return false;
         }
         // The definition moves up to the computation, so the old value must be defined before that.
-        let is_old_there = |old: Definition| old.block != block || old.position < definition.position;
+        let is_old_there = |old: DefinitionSite| old.block != block || old.position < definition.position;
         if source != function.whole(source.value)
             || function.values[source.value] != function.values[result.value]
             || !self.definitions[old.value].is_some_and(is_old_there)

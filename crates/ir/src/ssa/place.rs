@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 use oriole_support::{Groups, Index, IndexVec};
 
 use super::variables::Variables;
-use crate::analysis::{ControlFlow, Dominators, Walk};
+use crate::analysis::{ControlFlow, Dominators, LivenessWalk};
 use crate::function::{Block, Function, Value};
 
 /// Returns, for each block, the variables that need a phi there, in ascending order.
@@ -28,7 +28,7 @@ pub(super) fn place_phis(
     let (blocks, values) = (function.blocks.len(), function.values.len());
     let (needs, definitions) = (Groups::collect(values, &variables.needs), Groups::collect(values, &variables.definitions));
     let mut phis: IndexVec<Block, Vec<Value>> = IndexVec::filled(blocks, Vec::new());
-    let mut walk = Walk::new(blocks);
+    let mut walk = LivenessWalk::new(blocks);
     let mut frontier = Frontier::new(blocks, flow, dominators);
     for value in variables.members.iter() {
         let live = walk.live_in(value, needs.of(value), definitions.of(value), flow);
@@ -49,7 +49,7 @@ pub(super) fn place_phis(
 
 /// Marks of a block. Each holds the number (plus one) of the variable for which it was last set, so marks need no clearing.
 #[derive(Clone, Copy, Default)]
-struct Marks {
+struct PlacementMarks {
     live: u32,
     is_root: u32,
     has_phi: u32,
@@ -63,7 +63,7 @@ struct Frontier<'a> {
     dominators: &'a Dominators,
     /// The mark of the current variable.
     stamp: u32,
-    marks: IndexVec<Block, Marks>,
+    marks: IndexVec<Block, PlacementMarks>,
     /// The children in the dominator tree in which the variable is live, as linked lists.
     first_child: IndexVec<Block, Option<Block>>,
     next_child: IndexVec<Block, Option<Block>>,
@@ -78,7 +78,7 @@ impl<'a> Frontier<'a> {
             flow,
             dominators,
             stamp: 0,
-            marks: IndexVec::filled(blocks, Marks::default()),
+            marks: IndexVec::filled(blocks, PlacementMarks::default()),
             first_child: IndexVec::filled(blocks, None),
             next_child: IndexVec::filled(blocks, None),
             roots: BinaryHeap::new(),

@@ -12,20 +12,20 @@ use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
 /// The current meaning of a variable.
 #[derive(Clone, Copy)]
-enum Meaning {
+enum VariableMeaning {
     /// Registers of an SSA value.
     Is(Part),
     /// Not assigned yet; the register file of the variable.
     Unset(RegFile),
 }
 
-impl Meaning {
+impl VariableMeaning {
     /// Returns the operand to read instead of a part of the variable.
     fn read(self, part: Part) -> OperandKind {
         match self {
-            Meaning::Is(base) => OperandKind::Value(Part { value: base.value, first: base.first + part.first, count: part.count }),
-            Meaning::Unset(file) if file.constant_letter().is_some() => OperandKind::Zero(file),
-            Meaning::Unset(_) => OperandKind::Undefined,
+            VariableMeaning::Is(base) => OperandKind::Value(Part { value: base.value, first: base.first + part.first, count: part.count }),
+            VariableMeaning::Unset(file) if file.constant_letter().is_some() => OperandKind::Zero(file),
+            VariableMeaning::Unset(_) => OperandKind::Undefined,
         }
     }
 }
@@ -36,9 +36,9 @@ struct Renaming<'a> {
     /// The values that are variables.
     variables: &'a BitSet<Value>,
     /// The current meaning of each variable; other values mean themselves.
-    meaning: IndexVec<Value, Meaning>,
+    meaning: IndexVec<Value, VariableMeaning>,
     /// Previous meanings, to be restored when the walk leaves a subtree.
-    replaced: Vec<(Value, Meaning)>,
+    replaced: Vec<(Value, VariableMeaning)>,
     /// Variables whose own number is already used by one of their definitions; further definitions get new numbers.
     taken: BitSet<Value>,
     /// The phis of each block, with their variables.
@@ -56,8 +56,8 @@ pub(super) fn rename(
     phis: &IndexVec<Block, Vec<Value>>,
 ) {
     let meaning_of = |value| match variables.contains(value) {
-        true => Meaning::Unset(function.values[value].file),
-        false => Meaning::Is(function.whole(value)),
+        true => VariableMeaning::Unset(function.values[value].file),
+        false => VariableMeaning::Is(function.whole(value)),
     };
     let mut meaning = IndexVec::new();
     for value in function.values.indices() {
@@ -114,7 +114,7 @@ impl Renaming<'_> {
     }
 
     /// Changes the meaning of a variable until the walk leaves the current subtree.
-    fn set(&mut self, value: Value, meaning: Meaning) {
+    fn set(&mut self, value: Value, meaning: VariableMeaning) {
         let old = std::mem::replace(&mut self.meaning[value], meaning);
         self.replaced.push((value, old));
     }
@@ -123,7 +123,7 @@ impl Renaming<'_> {
     fn define(&mut self, variable: Value) -> Part {
         let value = if self.taken.insert(variable) { variable } else { self.function.new_value(self.function.values[variable]) };
         let whole = self.function.whole(value);
-        self.set(variable, Meaning::Is(whole));
+        self.set(variable, VariableMeaning::Is(whole));
         whole
     }
 
@@ -158,7 +158,7 @@ impl Renaming<'_> {
         let predecessors = flow.predecessors(target);
         let number = predecessors.partition_point(|&from| self.layout_position[from] < position);
         for &(variable, inst) in &self.phis[target] {
-            if let Meaning::Is(part) = self.meaning[variable] {
+            if let VariableMeaning::Is(part) = self.meaning[variable] {
                 self.function.operands_mut(inst)[1 + 2 * number].kind = OperandKind::Value(part);
             }
         }
@@ -197,7 +197,7 @@ impl Renaming<'_> {
         for operand in self.function.sources_mut(inst) {
             let OperandKind::Value(part) = operand.kind else { continue };
             let meaning = self.meaning[part.value];
-            let is_undefined_tie = matches!((meaning, operand.role), (Meaning::Unset(_), Role::Tied(_)));
+            let is_undefined_tie = matches!((meaning, operand.role), (VariableMeaning::Unset(_), Role::Tied(_)));
             is_tie_undefined |= is_undefined_tie;
             operand.kind = if is_undefined_tie { OperandKind::Undefined } else { meaning.read(part) };
         }
@@ -231,7 +231,7 @@ impl Renaming<'_> {
         if let (None, &[result, source]) = (self.function.insts[inst].guard, self.function.operands(inst))
             && let (OperandKind::Value(to), Some(part)) = (result.kind, self.forwarded(&result, &source))
         {
-            self.set(to.value, Meaning::Is(part));
+            self.set(to.value, VariableMeaning::Is(part));
             return false;
         }
         let results = self.function.insts[inst].result_count();
@@ -244,7 +244,7 @@ impl Renaming<'_> {
             // A guarded copy may be propagated only if the old value is undefined or equal to the source.
             let is_sure = !is_guarded || tied.is_none_or(|tied| tied == source.kind);
             match (result.kind, self.forwarded(&result, &source)) {
-                (OperandKind::Value(to), Some(part)) if is_sure => self.set(to.value, Meaning::Is(part)),
+                (OperandKind::Value(to), Some(part)) if is_sure => self.set(to.value, VariableMeaning::Is(part)),
                 (OperandKind::Zero(_), _) => {}
                 _ => left.push(number),
             }

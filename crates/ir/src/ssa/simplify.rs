@@ -23,7 +23,7 @@ pub(super) fn simplify_phis(function: &mut Function) {
         return;
     }
     let mut simplifier =
-        Simplifier { replaced: IndexVec::filled(function.values.len(), Fate::Stays), removed: BitSet::new(function.insts.len()) };
+        PhiSimplifier { replaced: IndexVec::filled(function.values.len(), Fate::Stays), removed: BitSet::new(function.insts.len()) };
     simplifier.find_trivial(function, &phis);
     if !simplifier.removed.is_empty() {
         simplifier.rewrite(function);
@@ -56,14 +56,14 @@ enum Fate {
 }
 
 /// The state of the simplification.
-struct Simplifier {
+struct PhiSimplifier {
     /// The replacement of each value.
     replaced: IndexVec<Value, Fate>,
     /// The phis to delete.
     removed: BitSet<Inst>,
 }
 
-impl Simplifier {
+impl PhiSimplifier {
     /// Finds redundant phis until nothing changes.
     fn find_trivial(&mut self, function: &Function, phis: &[(Block, Inst)]) {
         let mut defined_by_phi = BitSet::new(function.values.len());

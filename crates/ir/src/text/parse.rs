@@ -38,7 +38,7 @@ type Read<T> = Result<T, String>;
 /// Parses all functions of a text. Skips empty lines and comments.
 pub fn parse(text: &str) -> Result<Vec<Function>, ParseError> {
     let mut functions = Vec::new();
-    let mut open: Option<Reader> = None;
+    let mut open: Option<FunctionParser> = None;
     let mut last = 0;
     for (number, line) in text.lines().enumerate() {
         let at = |message: String| ParseError { line: number + 1, message };
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>, ParseError> {
             continue;
         }
         match &mut open {
-            None => open = Some(Reader::start(code).map_err(at)?),
+            None => open = Some(FunctionParser::start(code).map_err(at)?),
             Some(reader) if code == "}" => {
                 functions.push(reader.finish().map_err(at)?);
                 open = None;
@@ -74,7 +74,7 @@ fn split_comment(line: &str) -> (&str, Location) {
 const NUMBER_LIMIT: usize = 1 << 26;
 
 /// The state of parsing one function.
-struct Reader {
+struct FunctionParser {
     function: Function,
     /// The current block; `None` before the first label.
     block: Option<Block>,
@@ -84,9 +84,9 @@ struct Reader {
     classes: IndexVec<Value, Option<Class>>,
 }
 
-impl Reader {
+impl FunctionParser {
     /// Parses `func kernel @name ssa frame 16 align 8 {`.
-    fn start(line: &str) -> Read<Reader> {
+    fn start(line: &str) -> Read<FunctionParser> {
         let mut words = line.split_whitespace();
         let (Some("func"), kind, name) = (words.next(), words.next(), words.next()) else {
             return Err(format!("a function starts with `func`, not with `{line}`"));
@@ -111,7 +111,7 @@ impl Reader {
                 None => return Err("a function's blocks follow after {".to_owned()),
             }
         }
-        Ok(Reader { function, block: None, placed: BitSet::new(0), classes: IndexVec::new() })
+        Ok(FunctionParser { function, block: None, placed: BitSet::new(0), classes: IndexVec::new() })
     }
 
     /// Parses a line of a function.

@@ -2,7 +2,7 @@
 
 use oriole_isa::RegFile;
 
-use super::Report;
+use super::VerifierReport;
 use crate::function::{Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Class, Operand, OperandKind, Role};
@@ -34,7 +34,7 @@ impl RegisterLimits {
 }
 
 /// Checks all instructions.
-pub(super) fn check(report: &mut Report<'_>, limits: &RegisterLimits) {
+pub(super) fn check(report: &mut VerifierReport<'_>, limits: &RegisterLimits) {
     let function = report.function;
     report.each_inst(|report, _, inst| {
         let op = function.insts[inst].op;
@@ -52,7 +52,7 @@ pub(super) fn check(report: &mut Report<'_>, limits: &RegisterLimits) {
 }
 
 /// Checks that an operand is allocated, within the limits, and aligned.
-fn check_operand(report: &mut Report<'_>, kind: OperandKind, limits: &RegisterLimits, is_machine: bool) {
+fn check_operand(report: &mut VerifierReport<'_>, kind: OperandKind, limits: &RegisterLimits, is_machine: bool) {
     match kind {
         OperandKind::Value(part) => report.error(format!("{:?} has no register", part.value)),
         OperandKind::Undefined => report.error("an undefined operand is left"),
@@ -71,7 +71,7 @@ fn check_operand(report: &mut Report<'_>, kind: OperandKind, limits: &RegisterLi
 }
 
 /// Checks that tied and fixed operands are in the required registers.
-fn check_role(report: &mut Report<'_>, function: &Function, inst: Inst, operand: &Operand) {
+fn check_role(report: &mut VerifierReport<'_>, function: &Function, inst: Inst, operand: &Operand) {
     match (operand.role, operand.kind) {
         (Role::Tied(number), OperandKind::Register { .. }) => {
             let result = function.results(inst).get(usize::from(number)).map(|result| result.kind);

@@ -76,7 +76,7 @@ impl std::error::Error for VerifyErrors {}
 
 /// Checks a function before register allocation.
 pub fn verify(function: &Function) -> Result<(), VerifyErrors> {
-    let mut report = Report::new(function);
+    let mut report = VerifierReport::new(function);
     operands::check(&mut report);
     structure::check(&mut report);
     if report.errors.is_empty() {
@@ -87,7 +87,7 @@ pub fn verify(function: &Function) -> Result<(), VerifyErrors> {
 
 /// Checks a function after register allocation.
 pub fn verify_allocated(function: &Function, limits: &RegisterLimits) -> Result<(), VerifyErrors> {
-    let mut report = Report::new(function);
+    let mut report = VerifierReport::new(function);
     operands::check(&mut report);
     structure::check(&mut report);
     allocated::check(&mut report, limits);
@@ -95,16 +95,16 @@ pub fn verify_allocated(function: &Function, limits: &RegisterLimits) -> Result<
 }
 
 /// The violations found so far, and the current position of the checks.
-struct Report<'a> {
+struct VerifierReport<'a> {
     function: &'a Function,
     errors: Vec<VerifyError>,
     block: Option<Block>,
     inst: Option<Inst>,
 }
 
-impl<'a> Report<'a> {
-    fn new(function: &'a Function) -> Report<'a> {
-        Report { function, errors: Vec::new(), block: None, inst: None }
+impl<'a> VerifierReport<'a> {
+    fn new(function: &'a Function) -> VerifierReport<'a> {
+        VerifierReport { function, errors: Vec::new(), block: None, inst: None }
     }
 
     fn error(&mut self, message: impl Into<String>) {

@@ -2,13 +2,13 @@
 
 use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile};
 
-use super::Report;
+use super::VerifierReport;
 use crate::function::{Block, Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
 /// Checks the classes of all values and the operands of all instructions.
-pub(super) fn check(report: &mut Report<'_>) {
+pub(super) fn check(report: &mut VerifierReport<'_>) {
     let function = report.function;
     for (value, class) in function.values.iter_enumerated() {
         let makes_sense = (1..=128).contains(&class.width) && class.align.is_power_of_two();
@@ -46,7 +46,7 @@ fn registers(function: &Function, kind: OperandKind) -> Option<(RegFile, Option<
 }
 
 /// Checks an operand by itself. The other checks assume that its value and symbol exist.
-fn check_kind(report: &mut Report<'_>, function: &Function, inst: Inst, operand: &Operand) {
+fn check_kind(report: &mut VerifierReport<'_>, function: &Function, inst: Inst, operand: &Operand) {
     match operand.kind {
         OperandKind::Value(part) => check_part(report, function, part),
         OperandKind::Reference(reference) => {
@@ -58,7 +58,7 @@ fn check_kind(report: &mut Report<'_>, function: &Function, inst: Inst, operand:
     }
 }
 
-fn check_part(report: &mut Report<'_>, function: &Function, part: Part) {
+fn check_part(report: &mut VerifierReport<'_>, function: &Function, part: Part) {
     let Some(class) = function.values.get(part.value) else {
         report.error(format!("{:?} does not exist", part.value));
         return;
@@ -71,7 +71,7 @@ fn check_part(report: &mut Report<'_>, function: &Function, part: Part) {
 }
 
 /// Checks the written operands against the opcode's properties.
-fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
+fn check_results(report: &mut VerifierReport<'_>, function: &Function, inst: Inst) {
     let results = function.results(inst);
     for result in results {
         let is_whole = match result.kind {
@@ -102,7 +102,7 @@ fn keeps_part_of_result(opcode: Opcode) -> bool {
 }
 
 /// Checks the tied operands.
-fn check_ties(report: &mut Report<'_>, function: &Function, inst: Inst) {
+fn check_ties(report: &mut VerifierReport<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let results = function.results(inst);
     let mut tied = 0u64;
@@ -123,7 +123,7 @@ fn check_ties(report: &mut Report<'_>, function: &Function, inst: Inst) {
     }
 }
 
-fn check_guard(report: &mut Report<'_>, function: &Function, inst: Inst) {
+fn check_guard(report: &mut VerifierReport<'_>, function: &Function, inst: Inst) {
     let Some(guard) = function.insts[inst].guard else { return };
     if let OperandKind::Value(part) = guard.kind {
         let before = report.errors.len();
@@ -137,7 +137,7 @@ fn check_guard(report: &mut Report<'_>, function: &Function, inst: Inst) {
 }
 
 /// Checks that bracket terms follow an address and are in order.
-fn check_brackets(report: &mut Report<'_>, function: &Function, inst: Inst) {
+fn check_brackets(report: &mut VerifierReport<'_>, function: &Function, inst: Inst) {
     let mut open: Option<u8> = None;
     let mut is_empty = false;
     for (at, operand) in function.operands(inst).iter().enumerate() {
@@ -175,7 +175,7 @@ fn check_brackets(report: &mut Report<'_>, function: &Function, inst: Inst) {
     report.check(!is_empty, || "an address has nothing in its brackets".to_owned());
 }
 
-fn check_fixed(report: &mut Report<'_>, function: &Function, inst: Inst) {
+fn check_fixed(report: &mut VerifierReport<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let may_fix = data.is(Pseudo::Entry) || data.is(Pseudo::Keep) || data.is_machine(Opcode::CALL);
     let has_fixed = function.operands(inst).iter().any(|operand| matches!(operand.role, Role::Fixed(_)));
@@ -183,7 +183,7 @@ fn check_fixed(report: &mut Report<'_>, function: &Function, inst: Inst) {
 }
 
 /// Checks that an instruction has a description of its memory access exactly if it accesses memory.
-fn check_memory(report: &mut Report<'_>, function: &Function, inst: Inst) {
+fn check_memory(report: &mut VerifierReport<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let (memory, effect, pipe) = match data.op {
         Op::Machine(opcode) => (opcode.properties().memory, opcode.properties().effect, opcode.properties().pipe),
@@ -201,7 +201,7 @@ fn check_memory(report: &mut Report<'_>, function: &Function, inst: Inst) {
     }
 }
 
-fn check_pseudo(report: &mut Report<'_>, function: &Function, block: Block, inst: Inst, pseudo: Pseudo) {
+fn check_pseudo(report: &mut VerifierReport<'_>, function: &Function, block: Block, inst: Inst, pseudo: Pseudo) {
     let results = function.results(inst);
     let sources: Vec<&Operand> = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).collect();
     match pseudo {
@@ -232,7 +232,7 @@ fn check_pseudo(report: &mut Report<'_>, function: &Function, block: Block, inst
     }
 }
 
-fn check_phi(report: &mut Report<'_>, function: &Function, results: &[Operand], sources: &[&Operand]) {
+fn check_phi(report: &mut VerifierReport<'_>, function: &Function, results: &[Operand], sources: &[&Operand]) {
     let [result] = results else {
         report.error("a phi has one result");
         return;

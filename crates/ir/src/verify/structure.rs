@@ -3,14 +3,14 @@
 use oriole_isa::{Opcode, RegFile};
 use oriole_support::BitSet;
 
-use super::Report;
+use super::VerifierReport;
 use crate::analysis::ControlFlow;
 use crate::function::{Block, Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Guard, OperandKind};
 
 /// Checks the layout, the targets of branches, the ends of blocks, and the phis.
-pub(super) fn check(report: &mut Report<'_>) {
+pub(super) fn check(report: &mut VerifierReport<'_>) {
     let function = report.function;
     let before = report.errors.len();
     if function.layout.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     (report.block, report.inst) = (None, None);
 }
 
-fn check_layout(report: &mut Report<'_>) {
+fn check_layout(report: &mut VerifierReport<'_>) {
     let function = report.function;
     let mut seen = BitSet::new(function.blocks.len());
     let mut placed = BitSet::new(function.insts.len());
@@ -59,7 +59,7 @@ fn check_layout(report: &mut Report<'_>) {
     }
 }
 
-fn check_targets(report: &mut Report<'_>) {
+fn check_targets(report: &mut VerifierReport<'_>) {
     let function = report.function;
     let mut in_layout = BitSet::new(function.blocks.len());
     for &block in &function.layout {
@@ -85,7 +85,7 @@ fn is_unguarded(guard: Option<Guard>) -> bool {
 }
 
 /// Checks that a block ends with control flow and has none inside.
-fn check_end(report: &mut Report<'_>, block: Block) {
+fn check_end(report: &mut VerifierReport<'_>, block: Block) {
     let function = report.function;
     let insts = &function.blocks[block].insts;
     report.inst = None;
@@ -106,7 +106,7 @@ fn check_end(report: &mut Report<'_>, block: Block) {
     }
 }
 
-fn check_phis(report: &mut Report<'_>, flow: &ControlFlow) {
+fn check_phis(report: &mut VerifierReport<'_>, flow: &ControlFlow) {
     let function = report.function;
     report.each_inst(|report, block, inst| {
         if !function.insts[inst].is(Pseudo::Phi) {

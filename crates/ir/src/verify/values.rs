@@ -2,14 +2,14 @@
 
 use oriole_support::IndexVec;
 
-use super::Report;
+use super::VerifierReport;
 use crate::analysis::{ControlFlow, Dominators};
 use crate::function::{Block, Value};
 use crate::instruction::Pseudo;
 use crate::operand::OperandKind;
 
 /// Checks a function in SSA form; does nothing for other functions.
-pub(super) fn check(report: &mut Report<'_>) {
+pub(super) fn check(report: &mut VerifierReport<'_>) {
     let function = report.function;
     if !function.is_ssa {
         return;

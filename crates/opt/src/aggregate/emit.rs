@@ -21,17 +21,6 @@ pub(super) fn guard_predicate(guard: Guard) -> Operand {
     if guard.negated { operand.inverted_predicate() } else { operand }
 }
 
-/// Appends an instruction with a new 32-bit result to `prelude`; returns the result.
-pub(super) fn emit_word(
-    prelude: &mut Prelude,
-    function: &mut Function,
-    opcode: Opcode,
-    modifiers: &[Symbol],
-    sources: &[Operand],
-) -> Operand {
-    prelude.define(function, Class::R, opcode, modifiers, sources)
-}
-
 /// Appends to `prelude` an instruction with a new predicate as its first result, and `PT` (unused) as the second; returns the predicate.
 pub(super) fn emit_predicate(
     prelude: &mut Prelude,
@@ -68,7 +57,7 @@ pub(super) fn emit_ballot(prelude: &mut Prelude, function: &mut Function, guard:
 
 /// Appends a `SEL`, whose result is `a` where the condition holds and `b` elsewhere; returns the result.
 pub(super) fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
-    emit_word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
+    prelude.define(function, Class::R, Opcode::SEL, &[], &[a, b, condition])
 }
 
 /// Appends an `IADD3` of three words to `prelude`; returns the sum.

@@ -17,11 +17,11 @@
 
 use oriole_ir::analysis::{ControlFlow, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Function, Inst, Operand, Pseudo, Value};
-use oriole_isa::{Effect, Opcode};
+use oriole_isa::Effect;
 use oriole_support::{BitSet, Index};
 use rustc_hash::FxHashSet;
 
-use crate::insert_yields::waiting_headers;
+use crate::insert_yields::{may_wait_at, waiting_headers};
 
 /// The search of [`may_mix_iterations`] visits at most this many blocks for each block of the function.
 const MAX_VISITS: usize = 16;
@@ -83,10 +83,6 @@ fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Unif
     for header in waiting_headers(function, &loops) {
         yields.insert(header);
     }
-    let waits = |&inst: &Inst| {
-        let opcode = function.insts[inst].op.machine();
-        opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
-    };
     let post_dominators = PostDominators::compute(function, flow);
     let divergent: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
     let mut visits_left = MAX_VISITS * flow.reverse_post_order().len();
@@ -105,7 +101,11 @@ fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Unif
                 let Some(id) = loops.innermost(block).filter(|&id| loops.get(id).header == block) else { return false };
                 loops.contains(id, branch) && meeting.is_some_and(|meeting| loops.contains(id, meeting))
             };
-            if visits_left == 0 || yields.contains(block) || starts_iteration() || function.blocks[block].insts.iter().any(waits) {
+            if visits_left == 0
+                || yields.contains(block)
+                || starts_iteration()
+                || function.blocks[block].insts.iter().any(|&inst| may_wait_at(function, inst))
+            {
                 return true;
             }
             visits_left -= 1;

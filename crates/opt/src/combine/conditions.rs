@@ -12,13 +12,13 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
 use super::logic::table_output;
-use super::{Combiner, Rule};
+use super::{CombineRule, Combiner};
 use crate::rewrite::Draft;
 
 impl Combiner {
     /// Combines a logic operation on two predicates with the comparison that computes one of them. Returns the rule that was applied;
     /// `None` if nothing changed.
-    pub(super) fn combine_condition(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+    pub(super) fn combine_condition(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let data = &function.insts[inst];
         let &[result, Operand::PT] = function.results(inst) else { return None };
         let &[a, b, Operand::PT, table, _] = function.sources(inst) else { return None };
@@ -48,7 +48,7 @@ impl Combiner {
             };
             if self.encodability.is_encodable(function, inst, &draft) {
                 self.replace(function, inst, draft, &[compare]);
-                return Some(Rule::Condition);
+                return Some(CombineRule::Condition);
             }
         }
         None

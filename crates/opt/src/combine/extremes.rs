@@ -5,13 +5,13 @@ use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
 use super::sums::terms;
-use super::{Combiner, Rule, draft};
+use super::{CombineRule, Combiner, draft};
 use crate::rewrite::Draft;
 
 impl Combiner {
     /// Combines a minimum or maximum with the computation of one of its sources. Returns the rule that was applied; `None` if nothing
     /// changed.
-    pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+    pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let ([a, b], predicate) = min_max_operands(function, inst)?;
         // Only one source can be an immediate. A zero is replaced by the zero register, so that the other source can be the immediate.
         let [a, b] = [a, b].map(|source| if source.integer() == Some(0) { Operand::RZ } else { source });
@@ -42,7 +42,7 @@ impl Combiner {
             };
             if let Some(found) = self.first_encodable(function, inst, drafts) {
                 self.replace(function, inst, found, &[absorbed]);
-                return Some(Rule::Extreme);
+                return Some(CombineRule::Extreme);
             }
         }
         None

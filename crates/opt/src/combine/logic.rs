@@ -4,7 +4,7 @@ use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile};
 use oriole_isa::{Opcode, Symbol, Symbols};
 use smallvec::SmallVec;
 
-use super::{Combiner, Rule, draft};
+use super::{CombineRule, Combiner, draft};
 
 /// Maximum number of distinct leaves of a tree: a root with three sources that have three sources each.
 const MAX_LEAVES: usize = 9;
@@ -14,7 +14,7 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 
 /// An input of the `LOP3` at the root of a tree.
 #[derive(Clone, Copy)]
-enum Input {
+enum LogicInput {
     /// A constant: all bits 0, or all bits 1.
     Constant(bool),
     /// The leaf with this index in [`Leaves`].
@@ -48,13 +48,13 @@ impl LeafInput {
     }
 }
 
-impl Input {
+impl LogicInput {
     /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
-            Input::Constant(bit) => bit,
-            Input::Leaf(number) => leaves >> number & 1 != 0,
-            Input::Inner(table, inputs) => table_output(table, inputs.map(|input| input.value(leaves))),
+            LogicInput::Constant(bit) => bit,
+            LogicInput::Leaf(number) => leaves >> number & 1 != 0,
+            LogicInput::Inner(table, inputs) => table_output(table, inputs.map(|input| input.value(leaves))),
         }
     }
 }
@@ -95,7 +95,7 @@ fn sources_and_table(function: &Function, inst: Inst) -> Option<([Operand; 3], u
 impl Combiner {
     /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones. Returns the
     /// rule that was applied; `None` if nothing changed.
-    pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+    pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         if function.insts[inst].guard.is_some() {
             return None;
         }
@@ -112,11 +112,11 @@ impl Combiner {
             let mut leaves = Leaves::default();
             let inputs = [0, 1, 2].map(|at| match inner[at].filter(|_| set >> at & 1 != 0) {
                 Some((_, (sources, table))) => {
-                    Input::Inner(table, sources.map(|source| leaves.input(self.without_copies(function, &source))))
+                    LogicInput::Inner(table, sources.map(|source| leaves.input(self.without_copies(function, &source))))
                 }
                 None => match leaves.input(sources[at]) {
-                    LeafInput::Constant(bit) => Input::Constant(bit),
-                    LeafInput::Leaf(number) => Input::Leaf(number),
+                    LeafInput::Constant(bit) => LogicInput::Constant(bit),
+                    LeafInput::Leaf(number) => LogicInput::Leaf(number),
                 },
             });
             let absorbed: SmallVec<[Inst; 3]> =
@@ -135,10 +135,10 @@ impl Combiner {
         function: &mut Function,
         inst: Inst,
         table: u8,
-        inputs: [Input; 3],
+        inputs: [LogicInput; 3],
         leaves: &Leaves,
         absorbed: &[Inst],
-    ) -> Option<Rule> {
+    ) -> Option<CombineRule> {
         let value = |leaves: u32| table_output(table, inputs.map(|input| input.value(leaves)));
         let all = 1_u32 << leaves.operands.len();
         let is_needed = |leaf: usize| (0..all).any(|bits| value(bits) != value(bits ^ 1 << leaf));
@@ -153,7 +153,7 @@ impl Combiner {
                 let constant = draft(Opcode::MOV, &[], result, &[source]);
                 let constant = self.first_encodable(function, inst, [constant])?;
                 self.replace(function, inst, constant, absorbed);
-                return Some(Rule::TrivialLogic);
+                return Some(CombineRule::TrivialLogic);
             }
             [leaf] if value(1 << leaf) && leaves.operands[*leaf].part().is_some() => {
                 let copied = Operand::new(leaves.operands[*leaf].kind);
@@ -161,7 +161,7 @@ impl Combiner {
                 function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
                 function.insts[inst].modifiers = Symbols::new();
                 function.set_operands(inst, &[result, copied], 1);
-                return Some(Rule::TrivialLogic);
+                return Some(CombineRule::TrivialLogic);
             }
             [_] | [_, _] | [_, _, _] if !absorbed.is_empty() => {}
             _ => return None,
@@ -184,6 +184,6 @@ impl Combiner {
         });
         let found = self.first_encodable(function, inst, drafts)?;
         self.replace(function, inst, found, absorbed);
-        Some(Rule::Logic)
+        Some(CombineRule::Logic)
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Target, text};
 use oriole_isa::{Opcode, Symbol};
 
-use super::{Rule, Stats, logic, run};
+use super::{CombineRule, Stats, logic, run};
 use crate::legalize::EncodabilityCache;
 
 /// Four words whose bits form all 16 combinations.
@@ -27,13 +27,13 @@ pub(crate) fn target() -> Target {
 }
 
 /// The contents of registers, by value and register index within the value.
-type State = HashMap<(OperandKindKey, u8), u32>;
-/// A value, as the key of [`State`].
+type RegisterContents = HashMap<(OperandKindKey, u8), u32>;
+/// A value, as the key of [`RegisterContents`].
 type OperandKindKey = oriole_ir::Value;
 
 /// Interprets the instructions of one block, with `inputs` as the values of `ENTRY`. Returns the words that `KEEP` reads.
 pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
-    let mut state = State::new();
+    let mut state = RegisterContents::new();
     let mut kept = Vec::new();
     for &inst in &function.blocks[function.entry()].insts {
         match function.insts[inst].op {
@@ -71,20 +71,20 @@ pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
 }
 
 /// Stores a word in the register that a result names; ignores results that are constants.
-fn write(state: &mut State, result: &Operand, word: u32) {
+fn write(state: &mut RegisterContents, result: &Operand, word: u32) {
     if let Some(part) = result.part() {
         state.insert((part.value, part.first), word);
     }
 }
 
 /// Returns the bits of an operand, with the signs of integers applied.
-fn read(state: &State, operand: &Operand) -> u32 {
+fn read(state: &RegisterContents, operand: &Operand) -> u32 {
     let word = bits(state, operand);
     if operand.signs.has(Signs::NEGATE) { word.wrapping_neg() } else { word }
 }
 
 /// Returns the bits of an operand without its signs.
-fn bits(state: &State, operand: &Operand) -> u32 {
+fn bits(state: &RegisterContents, operand: &Operand) -> u32 {
     match operand.kind {
         OperandKind::Value(part) => state[&(part.value, part.first)] ^ u32::from(operand.signs.has(Signs::NOT)),
         OperandKind::Zero(RegFile::General) => 0,
@@ -95,7 +95,7 @@ fn bits(state: &State, operand: &Operand) -> u32 {
 }
 
 /// Executes one instruction on `state`.
-fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
+fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut RegisterContents) {
     let data = &function.insts[inst];
     let sources = function.sources(inst);
     let word = |at: usize| u64::from(read(state, &sources[at]));
@@ -265,7 +265,7 @@ fn is_wide(source: &Operand) -> bool {
 }
 
 /// Returns a pair of registers as a number, with its signs applied to the sign bit.
-fn double(state: &State, source: &Operand) -> f64 {
+fn double(state: &RegisterContents, source: &Operand) -> f64 {
     let part = source.part().expect("a pair of registers");
     let [low, high] = [0, 1].map(|number| u64::from(state[&(part.value, part.first + number)]));
     let number = f64::from_bits(high << 32 | low);
@@ -274,7 +274,7 @@ fn double(state: &State, source: &Operand) -> f64 {
 }
 
 /// Returns a source as a floating-point number, with its signs applied; subnormal numbers become 0 if `flushes`.
-fn float(state: &State, source: &Operand, flushes: bool) -> f32 {
+fn float(state: &RegisterContents, source: &Operand, flushes: bool) -> f32 {
     let mut number = f32::from_bits(bits(state, source));
     if source.signs.has(Signs::ABSOLUTE) {
         number = number.abs();
@@ -432,7 +432,7 @@ fn wide_cases() -> Vec<Stats> {
         stats.push(check_wide(&compares, "%4", &numbers));
         // The upper word of the packed value has a changed sign, but its lower word comes from another double: no rule may apply.
         let mixed = format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %1[0], %2\n%4:R2 = DADD %3, %1");
-        assert_eq!(check_wide(&mixed, "%4[0], %4[1]", &numbers).applied[Rule::WideSign as usize], 0);
+        assert_eq!(check_wide(&mixed, "%4[0], %4[1]", &numbers).applied[CombineRule::WideSign as usize], 0);
     }
     stats
 }
@@ -484,14 +484,14 @@ fn logic_cases() -> Vec<Stats> {
 /// Every rule is applied to at least one program, and no result changes.
 #[test]
 fn every_rule_is_applied_and_keeps_results() {
-    let mut applied = [0; Rule::ALL.len()];
+    let mut applied = [0; CombineRule::ALL.len()];
     let checked = cases().into_iter().map(|(inputs, body, kept, words)| check(&parse(inputs, &body, kept), inputs, words));
     for stats in checked.chain(logic_cases()).chain(wide_cases()) {
         applied.iter_mut().zip(stats.applied).for_each(|(sum, count)| *sum += count);
     }
-    for (rule, count) in Rule::ALL.into_iter().zip(applied) {
+    for (rule, count) in CombineRule::ALL.into_iter().zip(applied) {
         assert!(count > 0, "{rule:?} is not exercised");
-        assert_eq!(Rule::ALL[rule as usize], rule);
+        assert_eq!(CombineRule::ALL[rule as usize], rule);
     }
 }
 

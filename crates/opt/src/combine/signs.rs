@@ -3,7 +3,7 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::{Combiner, Rule};
+use super::{CombineRule, Combiner};
 use crate::rewrite::Draft;
 
 /// The bits of -0.0.
@@ -13,7 +13,7 @@ impl Combiner {
     /// Replaces sources computed as `value + -0` by that value with its signs. Adding -0 changes no value except that NaNs become quiet
     /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself. Returns the rule that was applied; `None` if nothing
     /// changed.
-    pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
+    pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;
         }
@@ -25,7 +25,7 @@ impl Combiner {
             new.operands[at] = Operand { signs: compose_signs(operand.signs, source.signs), kind: source.kind, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[sum]);
-                applied = Some(Rule::Sign);
+                applied = Some(CombineRule::Sign);
             }
         }
         applied

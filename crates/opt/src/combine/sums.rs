@@ -4,7 +4,7 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs, Valu
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use super::{Combiner, Rule, draft};
+use super::{CombineRule, Combiner, draft};
 use crate::legalize::order;
 use crate::rewrite::Draft;
 
@@ -16,7 +16,7 @@ pub(super) type Terms = SmallVec<[Operand; 5]>;
 
 impl Combiner {
     /// Combines an addition with the computation of one of its summands. Returns the rule that was applied; `None` if nothing changed.
-    pub(super) fn combine_sum(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+    pub(super) fn combine_sum(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         if function.insts[inst].guard.is_some() {
             return None;
         }
@@ -30,7 +30,7 @@ impl Combiner {
     }
 
     /// Combines `a * b + c` into one `IMAD`, where term `at` is the product. Returns the rule that was applied; `None` if nothing changed.
-    fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
+    fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let other = *only_other(terms, at)?;
         let product = self.absorbable_inst(function, inst, &terms[at], Opcode::IMAD, &[])?;
         let [a, b, addend] = *function.sources(product) else { return None };
@@ -40,11 +40,11 @@ impl Combiner {
         }
         let result = function.results(inst)[0];
         self.store_sum(function, inst, draft(Opcode::IMAD, &[], result, &[a, b, other]), product)?;
-        Some(Rule::ProductSum)
+        Some(CombineRule::ProductSum)
     }
 
     /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift. Returns the rule that was applied; `None` if nothing changed.
-    fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
+    fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let other = *only_other(terms, at)?;
         let shift = self.absorbable_inst(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
         let (a, distance) = left_shift(function, shift)?;
@@ -56,12 +56,12 @@ impl Combiner {
         let lea = Draft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
         let lea = self.first_encodable(function, inst, [lea])?;
         self.replace(function, inst, lea, &[shift]);
-        Some(Rule::ShiftedSum)
+        Some(CombineRule::ShiftedSum)
     }
 
     /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up. Returns the rule that was
     /// applied; `None` if nothing changed.
-    fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
+    fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let inner = self.absorbable_inst(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
         let signs = terms[at].signs;
@@ -81,7 +81,7 @@ impl Combiner {
         sources.resize(3, Operand::RZ);
         let result = function.results(inst)[0];
         self.store_sum(function, inst, draft(Opcode::IADD3, &[], result, &sources), inner)?;
-        Some(Rule::Sum)
+        Some(CombineRule::Sum)
     }
 
     /// Overwrites an addition with a draft, with the sources in an order that the target can encode; `None` if there is none.
@@ -93,7 +93,7 @@ impl Combiner {
 
     /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves. Returns the rule that was
     /// applied; `None` if nothing changed.
-    fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
+    fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
         let ([upper_result, ..], [.., carry, never]) = (function.results(upper), function.sources(upper)) else { return None };
         let (upper_result, carry) = (*upper_result, *carry);
         if *never != Operand::PT.inverted_predicate()
@@ -136,7 +136,7 @@ impl Combiner {
         let high = self.first_encodable(function, upper, [high, high_with_carry])?;
         self.replace(function, lower, low, &[]);
         self.replace(function, upper, high, &insts);
-        Some(Rule::WideShiftedSum)
+        Some(CombineRule::WideShiftedSum)
     }
 
     /// Matches two operands that are the halves of a 64-bit left shift by less than 32 bits.

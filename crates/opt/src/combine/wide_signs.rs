@@ -13,7 +13,7 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role, Signs
 use oriole_isa::{Opcode, Symbol};
 
 use super::signs::compose_signs;
-use super::{Combiner, Rule};
+use super::{CombineRule, Combiner};
 use crate::rewrite::{Draft, single_register};
 
 /// The sign bit of the upper word.
@@ -22,7 +22,7 @@ const SIGN: u32 = 1 << 31;
 impl Combiner {
     /// Replaces sources whose sign was changed by a logic operation by the original doubles with sign modifiers. Returns the rule that was
     /// applied; `None` if nothing changed.
-    pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
+    pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
@@ -31,7 +31,7 @@ impl Combiner {
             new.operands[at] = Operand { signs: compose_signs(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[]);
-                applied = Some(Rule::WideSign);
+                applied = Some(CombineRule::WideSign);
             }
         }
         applied

@@ -15,7 +15,7 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use super::sums::{Terms, terms};
-use super::{Combiner, Rule};
+use super::{CombineRule, Combiner};
 use crate::legalize::order;
 use crate::rewrite::Draft;
 
@@ -30,7 +30,7 @@ struct WideSum {
 impl Combiner {
     /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves. Returns the rule that
     /// was applied; `None` if nothing changed.
-    pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
+    pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
         let outer = self.wide_sum(function, upper)?;
         let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];
         let (inner, lower_sources, upper_sources) = (0..lower_terms.len()).find_map(|lower_at| {
@@ -62,7 +62,7 @@ impl Combiner {
         }
         self.replace(function, outer.lower, lower, &[]);
         self.replace(function, outer.upper, upper, &[inner.upper, inner.lower]);
-        Some(Rule::WideSum)
+        Some(CombineRule::WideSum)
     }
 
     /// Matches the addition of the upper halves of a 64-bit sum. Both additions are unguarded, and no other instruction reads the carry.

@@ -30,7 +30,7 @@ const ALL_COMPONENTS: u32 = 0xf;
 const LOWER_COUNT: u8 = 2;
 
 /// A texture fetch that writes a component which no instruction reads.
-struct Fetch {
+struct PartlyReadFetch {
     /// The fetch instruction.
     inst: Inst,
     /// The first result: the third and fourth component written; `None` if at most two components are written.
@@ -49,12 +49,12 @@ struct Fetch {
 
 /// Removes unread components of the fetches of a function. Returns the number of components removed.
 pub(super) fn run(function: &mut Function, target: Target) -> usize {
-    narrow_results::run::<Fetch>(function, target)
+    narrow_results::run::<PartlyReadFetch>(function, target)
 }
 
-impl NarrowableInst for Fetch {
+impl NarrowableInst for PartlyReadFetch {
     /// Matches a texture fetch whose components can be chosen by a mask; `None` for other instructions.
-    fn match_inst(function: &Function, inst: Inst) -> Option<Fetch> {
+    fn match_inst(function: &Function, inst: Inst) -> Option<PartlyReadFetch> {
         let opcode = function.insts[inst].op.machine()?;
         if !matches!(opcode, Opcode::TEX | Opcode::TLD | Opcode::TLD4 | Opcode::TXD) {
             return None;
@@ -75,7 +75,7 @@ impl NarrowableInst for Fetch {
             OperandKind::Name(_) => ALL_COMPONENTS,
             _ => return None,
         };
-        Some(Fetch {
+        Some(PartlyReadFetch {
             inst,
             upper: upper.value(),
             lower: lower.value()?,
@@ -144,7 +144,7 @@ impl NarrowableInst for Fetch {
     }
 }
 
-impl Fetch {
+impl PartlyReadFetch {
     /// Returns the index of component `number` after the fetch is narrowed to the components `read`: the number of read components below
     /// it.
     fn narrowed_index(read: u32, number: u8) -> u8 {

@@ -20,14 +20,15 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 use oriole_isa::{Opcode, Symbol};
 
-use super::{AddressBase, Folder, aligned_pair};
+use super::OperandFolder;
+use super::addresses::{FoldedBase, aligned_pair};
 use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
 /// The modifier of copies that fill the bytes after the copied ones with zeros.
 const FILL: &str = ".ZFILL";
 
-impl Folder {
+impl OperandFolder {
     /// Removes `.ZFILL` from a copy that copies all bytes or none, and simplifies its address and predicate.
     pub(super) fn drop_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == FILL) {
@@ -38,9 +39,9 @@ impl Folder {
         let Some(pair) = general_pair(function, &function.operands(inst)[at]) else { return };
         let Some(base) = self.base_plus_zero(function, pair) else { return };
         let base = match base {
-            AddressBase::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
-            AddressBase::Registers(base) => Some(base),
-            AddressBase::Absent => None,
+            FoldedBase::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
+            FoldedBase::Registers(base) => Some(base),
+            FoldedBase::Absent => None,
         };
         let Some(base) = base else { return };
         function.operands_mut(inst)[at].kind = OperandKind::Value(base);
@@ -56,7 +57,7 @@ impl Folder {
     }
 
     /// Matches a 64-bit address that is a base plus a value that is always zero. Returns the base.
-    fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<AddressBase> {
+    fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<FoldedBase> {
         let (low, carry) = self.match_zero_addition(function, single_register(pair, 0))?;
         let origin = self.definitions.origin(function, single_register(pair, 1));
         let inst = self.definitions.unguarded(function, origin.value)?;
@@ -68,7 +69,7 @@ impl Folder {
             return None;
         }
         let (high, 0) = self.register_and_constant(function, &[*first, *second, *third])? else { return None };
-        Some(aligned_pair(function, low, high).map_or(AddressBase::Halves(low, high), AddressBase::Registers))
+        Some(aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers))
     }
 
     /// Matches a 32-bit addition of a register and summands that are always zero. Returns the register and the predicate with the carry.

@@ -5,7 +5,7 @@
 
 use oriole_ir::text;
 
-use super::{Rule, Stats, run};
+use super::{SimplifyRule, Stats, run};
 use crate::combine::proofs::{WORDS, interpret, parse, target};
 use crate::legalize::EncodabilityCache;
 
@@ -27,7 +27,7 @@ fn check(body: &str, kept: &str) -> Stats {
 /// Every rule is applied to at least one program, and no result changes.
 #[test]
 fn every_rule_is_applied_and_keeps_results() {
-    let mut applied = [0; Rule::ALL.len()];
+    let mut applied = [0; SimplifyRule::ALL.len()];
     let mut note = |stats: Stats| applied.iter_mut().zip(stats.applied).for_each(|(sum, count)| *sum += count);
     for distance in 0..=65 {
         for (modifiers, sources) in [
@@ -75,7 +75,7 @@ fn every_rule_is_applied_and_keeps_results() {
             note(check(&format!("{compare}\n%4:R = SEL {sources}, {predicate}"), "%4"));
         }
     }
-    for rule in Rule::ALL {
+    for rule in SimplifyRule::ALL {
         assert!(applied[rule as usize] > 0, "{rule:?} is never applied");
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
         let Some(loop_code) = search.run(encodability) else { continue };
         moved += loop_code.insts.len();
         removed += loop_code.copies.len();
-        Rewriter {
+        LoopRewriter {
             definitions: &definitions,
             def_use: &def_use,
             preheader: before,
@@ -323,7 +323,7 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
 }
 
 /// Rewrites one loop: moves the computations of `loop_code` to the uniform datapath.
-struct Rewriter<'a> {
+struct LoopRewriter<'a> {
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
     /// For each value, its definition and its uses.
@@ -336,7 +336,7 @@ struct Rewriter<'a> {
     outside_copies: FxHashMap<Part, Operand>,
 }
 
-impl Rewriter<'_> {
+impl LoopRewriter<'_> {
     /// Replaces the instructions, their readers and the copies.
     fn run(&mut self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();

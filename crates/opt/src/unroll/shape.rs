@@ -1,10 +1,12 @@
 //! Recognizes the loops that can be unrolled.
 
-use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops};
+use oriole_ir::analysis::LoopId;
 use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Pseudo, RegFile};
 use oriole_isa::Opcode;
 use oriole_support::Index;
 use smallvec::SmallVec;
+
+use crate::loop_analyses::LoopAnalyses;
 
 /// An innermost loop that is entered at its header, has one back edge and one exit edge, and computes its exit condition in every
 /// iteration.
@@ -37,17 +39,18 @@ const MAX_BLOCKS: usize = 8;
 /// Maximum number of instructions of a loop to unroll, phis and copies included.
 const MAX_INSTS: usize = 400;
 
+/// Returns, by block index, the position of each block in the layout of a function.
+pub(crate) fn layout_positions(function: &Function) -> Vec<usize> {
+    let mut positions = vec![0; function.blocks.len()];
+    function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
+    positions
+}
+
 impl UnrollableLoop {
-    /// Analyzes a loop; `None` if it is not of the kind described at [`UnrollableLoop`], or too large. `positions` has the layout position
-    /// of each block.
-    pub(crate) fn find(
-        function: &Function,
-        flow: &ControlFlow,
-        dominators: &Dominators,
-        loops: &Loops,
-        id: LoopId,
-        positions: &[usize],
-    ) -> Option<UnrollableLoop> {
+    /// Analyzes a loop; `None` if it is not of the kind described at [`UnrollableLoop`], or too large. `positions` is the result of
+    /// [`layout_positions`].
+    pub(crate) fn find(function: &Function, analyses: &LoopAnalyses, id: LoopId, positions: &[usize]) -> Option<UnrollableLoop> {
+        let LoopAnalyses { flow, loops, dominators } = analyses;
         let header = loops.get(id).header;
         let members = loops.blocks(id);
         if loops.get(id).is_irreducible || members.len() > MAX_BLOCKS || members.iter().any(|&block| loops.innermost(block) != Some(id)) {

@@ -27,7 +27,8 @@ const MAX_SLICE_INSTS: usize = 24;
 /// `None` if it is unknown or above `max_tests`.
 pub(super) fn count_tests(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, max_tests: u32) -> Option<u32> {
     let condition = old_loop.condition()?;
-    let mut simulation = Simulation { function, definitions, old_loop, phis: FxHashMap::default(), evaluated: FxHashMap::default() };
+    let mut simulation =
+        IterationSimulation { function, definitions, old_loop, phis: FxHashMap::default(), evaluated: FxHashMap::default() };
     let phis = simulation.phis_of(condition)?;
     if phis.is_empty() {
         return None;
@@ -51,13 +52,13 @@ pub(super) fn count_tests(function: &Function, definitions: &Definitions, old_lo
 }
 
 /// The 32-bit words of a value, the lowest first.
-type Words = SmallVec<[u32; 2]>;
+type ValueWords = SmallVec<[u32; 2]>;
 
 /// The content of a register or predicate (0 or 1); `None` if it is unknown.
-type Content = Option<u32>;
+type RegisterContent = Option<u32>;
 
 /// The simulation of one iteration of a loop.
-struct Simulation<'a> {
+struct IterationSimulation<'a> {
     /// The function that is compiled.
     function: &'a Function,
     /// For each value, the instruction that defines it.
@@ -65,12 +66,12 @@ struct Simulation<'a> {
     /// The loop.
     old_loop: &'a UnrollableLoop,
     /// The words of the phis of the header in this iteration.
-    phis: FxHashMap<Value, Words>,
+    phis: FxHashMap<Value, ValueWords>,
     /// For each value and register of the value, the content computed in this iteration.
-    evaluated: FxHashMap<(Value, u8), Content>,
+    evaluated: FxHashMap<(Value, u8), RegisterContent>,
 }
 
-impl Simulation<'_> {
+impl IterationSimulation<'_> {
     /// Returns the phis of the header that the condition depends on; `None` if it depends on too many instructions.
     fn phis_of(&self, condition: Part) -> Option<SmallVec<[Inst; 2]>> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
@@ -98,12 +99,12 @@ impl Simulation<'_> {
     }
 
     /// Returns the words of all registers of a part; `None` if one is unknown.
-    fn words(&mut self, part: Part) -> Option<Words> {
+    fn words(&mut self, part: Part) -> Option<ValueWords> {
         (0..part.count).map(|number| self.register(single_register(part, number))).collect()
     }
 
     /// Returns the content of one register or predicate; predicates are 0 or 1.
-    fn register(&mut self, part: Part) -> Content {
+    fn register(&mut self, part: Part) -> RegisterContent {
         let part = self.definitions.origin(self.function, part);
         if let Some(words) = self.phis.get(&part.value) {
             return words.get(usize::from(part.first)).copied();
@@ -120,7 +121,7 @@ impl Simulation<'_> {
     }
 
     /// Evaluates the instruction of the loop that writes a register. Returns the content of the register.
-    fn compute(&mut self, part: Part) -> Content {
+    fn compute(&mut self, part: Part) -> RegisterContent {
         let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.old_loop.contains(inst))?;
         let Op::Machine(opcode) = self.function.insts[inst].op else { return None };
         let result = self.function.results(inst).iter().position(|result| result.value() == Some(part.value))?;
@@ -160,7 +161,7 @@ impl Simulation<'_> {
     }
 
     /// Returns the sum of three words and `carry` (for `result` 0), or its carry out (for `result` 1).
-    fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> Content {
+    fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> RegisterContent {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
         for summand in summands {
@@ -180,7 +181,7 @@ impl Simulation<'_> {
     }
 
     /// Returns the result of a `SHF`: one word of the shifted pair `high:low`.
-    fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> Content {
+    fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> RegisterContent {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
         match modifiers {
@@ -192,7 +193,7 @@ impl Simulation<'_> {
     }
 
     /// Returns the content of a word operand; unknown if it has signs.
-    fn word(&mut self, operand: &Operand) -> Content {
+    fn word(&mut self, operand: &Operand) -> RegisterContent {
         match operand.kind {
             _ if !operand.signs.is_empty() => None,
             OperandKind::Integer(number) => Some(number as u32),

@@ -21,7 +21,7 @@ use crate::rewrite::single_register;
 const MAX_SUMS: usize = 8;
 
 /// The lower and the upper half of a 64-bit value.
-type Pair = (Operand, Operand);
+type WidePair = (Operand, Operand);
 
 /// A loop that continues while `counter + offset RELATION limit` holds, in 64 bits and with a loop-invariant limit.
 pub(super) struct WideLoopBound {
@@ -36,7 +36,7 @@ pub(super) struct WideLoopBound {
     /// Whether the comparison with the limit is unsigned.
     is_unsigned: bool,
     /// The loop-invariant operand that the counter is compared with.
-    limit: Pair,
+    limit: WidePair,
     /// The instructions that compare the lower and the upper halves.
     pub(super) compares: [Inst; 2],
     /// Whether the guard also repeats the last test of the previous unrolled iteration.
@@ -47,7 +47,7 @@ pub(super) struct WideLoopBound {
 /// iteration omits would continue the loop.
 pub(super) struct WideGuardOperands {
     /// The operand that the counter is compared with: the limit minus a constant.
-    adjusted_limit: Pair,
+    adjusted_limit: WidePair,
     /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
 }
@@ -69,7 +69,7 @@ impl WideLoopBound {
             return None;
         }
         let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
-        let find = |tested: Pair, limit: Pair, relation: Symbol| {
+        let find = |tested: WidePair, limit: WidePair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
             let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
             let phi = definitions.definition_of(counter).filter(|&inst| old_loop.is_header_phi(function, inst))?;
@@ -225,7 +225,7 @@ fn register_and_constant(function: &Function, definitions: &Definitions, summand
 }
 
 /// Emits the 64-bit addition `base + constant`. Returns `base` itself if the constant is 0.
-fn add(emit: &mut InstEmitter<'_>, base: Pair, constant: i64) -> Pair {
+fn add(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePair {
     if constant == 0 {
         return base;
     }
@@ -235,12 +235,12 @@ fn add(emit: &mut InstEmitter<'_>, base: Pair, constant: i64) -> Pair {
 
 /// Emits the 64-bit subtraction `from - subtrahend` and returns the difference: adds the negated lower half and, with its carry, the
 /// inverted upper half.
-fn subtract(emit: &mut InstEmitter<'_>, from: Pair, subtrahend: Pair) -> Pair {
+fn subtract(emit: &mut InstEmitter<'_>, from: WidePair, subtrahend: WidePair) -> WidePair {
     sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
 /// Emits a 64-bit addition and returns the sum.
-fn sum(emit: &mut InstEmitter<'_>, one: Pair, other: Pair) -> Pair {
+fn sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WidePair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));
     let low = emit.define(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
@@ -250,7 +250,7 @@ fn sum(emit: &mut InstEmitter<'_>, one: Pair, other: Pair) -> Pair {
 }
 
 /// Emits a 64-bit comparison. Returns its predicate, ANDed with `and`.
-fn compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
+fn compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: WidePair, other: WidePair, and: Operand) -> Operand {
     let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];
     let unsigned = [relation, Symbol::U32, Symbol::AND, Symbol::EX];

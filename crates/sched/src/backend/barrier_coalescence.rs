@@ -25,14 +25,17 @@ use oriole_isa::{Effect, Opcode, Symbol};
 use oriole_support::BitSet;
 
 use super::rearrange::{ChangeReason, CodeChange, RearrangeContext};
-use super::rearranging::RearrangingStrategy;
+use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Scopes of `MEMBAR`, smallest first.
 const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
 
 /// The strategy `barrier-coalescence`.
-pub(super) const BARRIER_COALESCENCE: RearrangingStrategy =
-    RearrangingStrategy { name: "barrier-coalescence", description: "removes repeated barriers and fences, then as b", rearrange };
+pub(super) const BARRIER_COALESCENCE: WeightedVariant = WeightedVariant {
+    name: "barrier-coalescence",
+    description: "removes repeated barriers and fences, then as b",
+    variation: Variation::Rearrange(rearrange),
+};
 
 /// Changes a function as the module comment describes. Returns every change with its reason.
 fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange> {

@@ -40,8 +40,8 @@ use super::rearrange::{
     BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_speculatable, plain_load,
     reads_thread_registers, result_registers,
 };
-use super::rearranging::RearrangingStrategy;
 use super::software_pipelining::branch_guard;
+use super::weighted_variant::{Variation, WeightedVariant};
 use crate::score::LOOP_MODEL;
 
 /// Maximum number of blocks between a block and its dominator that are searched for stores.
@@ -51,8 +51,11 @@ const MAX_BLOCKS_BETWEEN: usize = 8;
 const LARGEST_FUNCTION: usize = 20_000;
 
 /// The strategy `global`.
-pub(super) const GLOBAL: RearrangingStrategy =
-    RearrangingStrategy { name: "global", description: "moves instructions between blocks, then as b", rearrange };
+pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
+    name: "global",
+    description: "moves instructions between blocks, then as b",
+    variation: Variation::Rearrange(rearrange),
+};
 
 /// Changes a function as the module comment describes. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {

@@ -10,6 +10,8 @@
 //! | B | a forward and a backward list scheduling pass; the priority is a weighted sum | [`weighted`] |
 //! | C | several list schedules with ordered trees as ready lists; the best score wins | [`tree`] |
 //!
+//! | strategy | algorithm | module |
+//! |---|---|---|
 //! | `permutation` | branch and bound: the shortest order of small regions, with proof | [`permutation`] |
 //! | `backtracking` | list scheduling that takes back decisions that lead to a stall | [`backtracking`] |
 //! | `critical-path`, `latency`, `scoreboard`, `tensor` | list scheduling by other priorities ([`engine`]) | one module each |
@@ -42,7 +44,6 @@ mod ports;
 mod prefetch;
 mod pressure;
 mod rearrange;
-mod rearranging;
 mod reason;
 mod registry;
 mod schedule;
@@ -54,6 +55,7 @@ mod tensor;
 mod tree;
 mod warp_schedule;
 mod weighted;
+mod weighted_variant;
 
 pub use clock::{Length, estimate, lower_bound};
 pub use knobs::Knobs;

@@ -28,35 +28,33 @@
 //!
 //! The description of ptxas says that its strategy "inserts and schedules memory prefetch instructions".
 
-use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Space, Value};
 use oriole_isa::{Opcode, Symbol, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rearrange::{BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_arithmetic, plain_load};
-use super::rearranging::RearrangingStrategy;
-use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, definitions};
+use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, change_loops, definitions};
+use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Bytes of a cache line.
 const LINE_BYTES: i64 = 128;
 
 /// The strategy `prefetch`.
-pub(super) const PREFETCH: RearrangingStrategy =
-    RearrangingStrategy { name: "prefetch", description: "prefetches the lines that later iterations load, then as b", rearrange };
+pub(super) const PREFETCH: WeightedVariant = WeightedVariant {
+    name: "prefetch",
+    description: "prefetches the lines that later iterations load, then as b",
+    variation: Variation::Rearrange(rearrange),
+};
 
 /// Changes a function as the module comment describes. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
-    let flow = ControlFlow::compute(function);
-    let times = BlockTimes::new(function, context);
-    let mut changes = Vec::new();
-    for block in function.layout.clone() {
-        let Some(single_loop) = SingleBlockLoop::find(function, &flow, block) else { continue };
-        let Some(plan) = PrefetchPlan::find(function, &single_loop, &times, context) else { continue };
-        for inst in plan.apply(function, &single_loop) {
+    change_loops(function, context, |function, single_loop, times, changes| {
+        let Some(plan) = PrefetchPlan::find(function, single_loop, times, context) else { return };
+        let block = single_loop.block;
+        for inst in plan.apply(function, single_loop) {
             changes.push(CodeChange { inst, from: block, to: block, reason: ChangeReason::LaterIteration });
         }
-    }
-    changes
+    })
 }
 
 /// The prefetches to insert into a loop.

@@ -21,7 +21,7 @@ use super::software_pipelining::SOFTWARE_PIPELINING;
 use super::strategy::Strategy;
 use super::tensor::Tensor;
 use super::tree::TreeScheduling;
-use super::warp_schedule::WarpSchedule;
+use super::warp_schedule::WARP_SCHEDULE;
 use super::weighted::WeightedScheduling;
 
 /// All strategies. A [`Backend`] is an index into this table.
@@ -45,7 +45,7 @@ const STRATEGIES: [&dyn Strategy; 20] = [
     &PREFETCH,
     &DualIssue,
     &Pairing,
-    &WarpSchedule,
+    &WARP_SCHEDULE,
 ];
 
 /// The strategy that schedules a function, as an index into the table of strategies.

@@ -45,28 +45,41 @@ use smallvec::SmallVec;
 use super::rearrange::{
     BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_arithmetic, plain_load, result_registers,
 };
-use super::rearranging::RearrangingStrategy;
+use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Maximum number of instructions of a loop that is pipelined.
 const LARGEST_LOOP: usize = 1_000;
 
 /// The strategy `software-pipelining`.
-pub(super) const SOFTWARE_PIPELINING: RearrangingStrategy = RearrangingStrategy {
+pub(super) const SOFTWARE_PIPELINING: WeightedVariant = WeightedVariant {
     name: "software-pipelining",
     description: "loads the data of the next iteration during this one, then as b",
-    rearrange,
+    variation: Variation::Rearrange(rearrange),
 };
 
 /// Changes a function as the module comment describes. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
+    change_loops(function, context, |function, single_loop, times, changes| {
+        let found = choose_loads(function, single_loop, times, context);
+        if !found.loads.is_empty() {
+            pipeline(function, single_loop, &found, changes);
+        }
+    })
+}
+
+/// Calls `change` for every loop of one block, in layout order. `change` may change the instructions of a function, but not its
+/// control-flow graph, and appends its changes to the list, which is returned.
+pub(super) fn change_loops(
+    function: &mut Function,
+    context: RearrangeContext<'_>,
+    mut change: impl FnMut(&mut Function, &SingleBlockLoop, &BlockTimes<'_>, &mut Vec<CodeChange>),
+) -> Vec<CodeChange> {
     let flow = ControlFlow::compute(function);
     let times = BlockTimes::new(function, context);
     let mut changes = Vec::new();
     for block in function.layout.clone() {
-        let Some(single_loop) = SingleBlockLoop::find(function, &flow, block) else { continue };
-        let found = choose_loads(function, &single_loop, &times, context);
-        if !found.loads.is_empty() {
-            pipeline(function, &single_loop, &found, &mut changes);
+        if let Some(single_loop) = SingleBlockLoop::find(function, &flow, block) {
+            change(function, &single_loop, &times, &mut changes);
         }
     }
     changes

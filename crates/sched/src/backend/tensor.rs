@@ -66,7 +66,7 @@ impl Priority for ByProducts {
     /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let (product, load) = (is_product(analysis, candidate.node), is_load(analysis, candidate.node));
-        // A load is due after `spacing` products; until then products come first. Before the first product, loads are always due.
+        // A load is due after `products_per_load` products; until then products come first. Before the first product, loads are always due.
         let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
         // A product whose latest predecessor is the previous product reads its result, so it continues the same accumulator.

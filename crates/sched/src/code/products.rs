@@ -44,7 +44,7 @@ use super::{Code, from_machine};
 pub struct ProductRegisters {
     /// Registers that every fence and every wait orders.
     common_registers: Vec<u32>,
-    /// For each instruction that has ordered registers, the list of them; `None` if they are those of `common`.
+    /// For each instruction that has ordered registers, the list of them; `None` if they are `common_registers`.
     ordered_registers: FxHashMap<Inst, Option<Vec<u32>>>,
     /// The waits after which no product is in flight.
     final_waits: FxHashSet<Inst>,

@@ -12,7 +12,7 @@ use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_all
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::in_flight::InFlight;
+use crate::in_flight::InFlightResults;
 use crate::pressure::{BlockLiveness, PressureTracker};
 
 /// Minimum ratio of conflict cycles to issue slots for which a block is scheduled again.
@@ -39,7 +39,7 @@ impl Scheduler<'_> {
             return Ok(stats);
         }
         let other = Scheduler { backend: Backend::C, ..*self };
-        let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
+        let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, other.backend.strategy().chunk_threshold()) {
             let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);

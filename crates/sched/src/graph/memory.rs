@@ -42,7 +42,7 @@ type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
 /// The latest accesses of one cell.
 #[derive(Default)]
-struct Cell {
+struct CellAccesses {
     /// Node of the last store; `None` if there is none.
     store: Option<u32>,
     /// Nodes of the loads since that store.
@@ -68,7 +68,7 @@ struct SpaceState {
     /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
     /// For each base and cell index, the latest accesses of the cell.
-    cells: FxHashMap<(BaseId, i64), Cell>,
+    cells: FxHashMap<(BaseId, i64), CellAccesses>,
 }
 
 impl SpaceState {
@@ -162,7 +162,7 @@ pub(super) struct MemoryOrder {
     last_barrier: Option<u32>,
     /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
     exchanges: Vec<u32>,
-    /// Items with [`Item::converged_items`] since the latest point of divergence, which must stay before the next one.
+    /// Items with [`Item::converged`] since the latest point of divergence, which must stay before the next one.
     converged_items: Vec<u32>,
 }
 

@@ -184,7 +184,7 @@ impl Graph {
 
 /// State of one register during the pass over a region.
 #[derive(Clone, Copy)]
-struct Register {
+struct RegisterAccesses {
     /// The region that this state belongs to ([`Builder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
     /// Node of the last writer, or [`NONE`].
@@ -197,7 +197,7 @@ struct Register {
 
 /// An element of the linked list of readers of a register.
 #[derive(Clone, Copy)]
-struct Reader {
+struct ReaderNode {
     /// Node of the item that reads the register.
     node: u32,
     /// Port by which the item reads; `None` if it has none.
@@ -214,9 +214,9 @@ pub struct Builder<'m> {
     /// each region.
     stamp: u32,
     /// For each register number, its last writer and its readers since.
-    registers: Vec<Register>,
+    registers: Vec<RegisterAccesses>,
     /// Elements of the linked lists of readers.
-    readers: Vec<Reader>,
+    readers: Vec<ReaderNode>,
     /// Accesses, fences and barriers of the region so far.
     memory: MemoryOrder,
     /// The edges collected so far.
@@ -230,7 +230,7 @@ const BARRIER_CYCLES: u16 = 10;
 impl<'m> Builder<'m> {
     /// Creates a builder for code with `registers` register numbers.
     pub fn new(model: &'m Model, registers: usize) -> Builder<'m> {
-        let blank = Register { stamp: 0, writer: NONE, writer_port: None, reader: NONE };
+        let blank = RegisterAccesses { stamp: 0, writer: NONE, writer_port: None, reader: NONE };
         Builder {
             model,
             stamp: 0,
@@ -326,10 +326,10 @@ impl<'m> Builder<'m> {
     }
 
     /// Returns the state of a register in the current region, cleared if the state is of an earlier region.
-    fn register(&mut self, register: u32) -> &mut Register {
+    fn register(&mut self, register: u32) -> &mut RegisterAccesses {
         let state = &mut self.registers[register as usize];
         if state.stamp != self.stamp {
-            *state = Register { stamp: self.stamp, writer: NONE, writer_port: None, reader: NONE };
+            *state = RegisterAccesses { stamp: self.stamp, writer: NONE, writer_port: None, reader: NONE };
         }
         state
     }
@@ -357,7 +357,7 @@ impl<'m> Builder<'m> {
                 continue;
             }
             let next = std::mem::replace(&mut state.reader, latest);
-            self.readers.push(Reader { node, port: access.port, next });
+            self.readers.push(ReaderNode { node, port: access.port, next });
         }
     }
 

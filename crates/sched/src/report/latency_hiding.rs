@@ -11,7 +11,7 @@ use oriole_hardware::Class;
 use oriole_ir::Inst;
 use rustc_hash::FxHashMap;
 
-use super::timeline::Controls;
+use super::timeline::ControlLookup;
 use crate::code::Code;
 
 /// A kind of dependence whose distance, in issue cycles, is measured.
@@ -82,7 +82,7 @@ pub type LatencyDistances = [Distances; 4];
 
 /// Returns the issue cycle of each instruction of a block, from stall counts only: scoreboard waits are ignored. `controls` gives the
 /// control words.
-fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
+fn issue_slots(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
     let mut at = 0;
     let mut slots = Vec::with_capacity(insts.len());
     for &inst in insts {
@@ -98,7 +98,7 @@ pub(crate) fn add_block(
     code: &Code,
     range: &Range<usize>,
     insts: &[Inst],
-    controls: Option<Controls<'_>>,
+    controls: Option<ControlLookup<'_>>,
 ) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];

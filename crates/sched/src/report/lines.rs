@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::statistics::Figure;
+use super::statistics::StatisticsFigure;
 use crate::backend::AllocationStage;
 
 /// The condition for printing a line.
@@ -99,12 +99,12 @@ pub enum ExtraLatency {
 }
 
 /// Returns the figure with this name, or a count of zero if there is none.
-fn figure_named(figures: &[(String, Figure)], name: &str) -> Figure {
-    figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
+fn figure_named(figures: &[(String, StatisticsFigure)], name: &str) -> StatisticsFigure {
+    figures.iter().find(|(known, _)| known == name).map_or(StatisticsFigure::Count(0), |(_, figure)| *figure)
 }
 
 /// Returns the statistics lines of a stage.
-pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
+pub fn text(stage: AllocationStage, figures: &[(String, StatisticsFigure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => LINES_BEFORE_ALLOCATION,
         AllocationStage::Post => LINES_AFTER_ALLOCATION,
@@ -127,7 +127,7 @@ pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_re
 }
 
 /// Appends one line: the template with the figures filled in.
-fn append_line(text: &mut String, template: &str, figures: &[(String, Figure)]) {
+fn append_line(text: &mut String, template: &str, figures: &[(String, StatisticsFigure)]) {
     for piece in template.split_inclusive(']') {
         let Some((head, conversion)) = piece.split_once('%') else {
             text.push_str(piece);
@@ -177,9 +177,9 @@ mod tests {
 ";
 
     /// Returns the figures of [`SAMPLE`].
-    fn sample_figures() -> Vec<(String, Figure)> {
-        let count = |name: &str, value| (name.to_owned(), Figure::Count(value));
-        let ratio = |name: &str, value| (name.to_owned(), Figure::Ratio(value));
+    fn sample_figures() -> Vec<(String, StatisticsFigure)> {
+        let count = |name: &str, value| (name.to_owned(), StatisticsFigure::Count(value));
+        let ratio = |name: &str, value| (name.to_owned(), StatisticsFigure::Ratio(value));
         vec![
             count("inst", 142),
             count("rregs", 24),

@@ -8,40 +8,40 @@
 //! resident warp executes the function once, takes the maximum of three times: the latency of one warp alone, the busy time of the busiest
 //! unit for all warps, and the number of instructions issued for all warps.
 
-use std::ops::Range;
+mod figures;
 
-use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use super::fields;
+use super::latency_hiding::{self, LatencyDistances};
+use super::timeline::{self, ControlLookup, FlowSummary, HardwareFigures, InFlightAtBoundary, LatencyAssumption, Listing, Timing};
+use crate::backend::AllocationStage;
+use crate::code::{Code, Item, RegisterClass};
+use crate::function::LiveValues;
+use crate::pressure::PressureTracker;
 use oriole_hardware::units::UNITS;
 use oriole_ir::analysis::{ControlFlow, Liveness, Uniformity};
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Space};
 use oriole_isa::{Opcode, RegFile, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
 
-use super::fields;
-use super::latency_hiding::{self, LatencyDistances};
-use super::timeline::{self, Controls, FlowSummary, HardwareFigures, InFlightAtBoundary, LatencyAssumption, Listing, Timing};
-use crate::backend::AllocationStage;
-use crate::code::{Code, Item, RegisterClass};
-use crate::function::LiveValues;
-use crate::pressure::PressureTracker;
+pub use figures::LinkFacts;
 
 /// The value of a field of the statistics lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Figure {
+pub enum StatisticsFigure {
     /// A number of items.
     Count(u64),
     /// A fraction or an average.
     Ratio(f64),
 }
 
-impl Figure {
+impl StatisticsFigure {
     /// Returns the value as a floating-point number.
     pub fn number(self) -> f64 {
         match self {
-            Figure::Count(count) => count as f64,
-            Figure::Ratio(ratio) => ratio,
+            StatisticsFigure::Count(count) => count as f64,
+            StatisticsFigure::Ratio(ratio) => ratio,
         }
     }
 }
@@ -159,7 +159,7 @@ const IEEE_ROUNDED_CLASSES: [&str; 5] = ["fma", "swizzle_add", "half", "half_wid
 #[derive(Clone, Copy)]
 pub struct FinalCode<'a> {
     /// The control word of each instruction.
-    pub controls: Controls<'a>,
+    pub controls: ControlLookup<'a>,
     /// The control-flow summary, computed before layout.
     pub flow_summary: &'a FlowSummary,
     /// The statistics before register allocation.
@@ -183,7 +183,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
     let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
     let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
     let mut statistics = FunctionStatistics::empty(stage);
-    let mut pressure = Pressure::new(function, &listing);
+    let mut pressure = PressureMeter::new(function, &listing);
     for (block, range) in &listing.blocks {
         let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
         let executions = flow_summary.by_analysis.total[*block];
@@ -227,7 +227,7 @@ fn block_times(
     flow_summary: &FlowSummary,
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
-    controls: Option<Controls<'_>>,
+    controls: Option<ControlLookup<'_>>,
 ) -> FxHashMap<Block, BlockTime> {
     let ranges: FxHashMap<Block, &Range<usize>> = listing.blocks.iter().map(|(block, range)| (*block, range)).collect();
     let time = |block: Block, in_flight: &mut InFlightAtBoundary| {
@@ -318,18 +318,18 @@ fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
 }
 
 /// Computes the register pressure on SSA values; does nothing after register allocation.
-struct Pressure {
+struct PressureMeter {
     /// Liveness of the values; `None` after register allocation.
     liveness: Option<Liveness>,
     /// Counts live registers.
     tracker: PressureTracker,
 }
 
-impl Pressure {
+impl PressureMeter {
     /// Computes the liveness of a function, if it is not allocated yet.
-    fn new(function: &Function, listing: &Listing) -> Pressure {
+    fn new(function: &Function, listing: &Listing) -> PressureMeter {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
-        Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
+        PressureMeter { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
     }
 
     /// Returns the maximum number of live general registers in a block, `None` after register allocation. Also updates the maxima of the
@@ -474,125 +474,6 @@ fn is_single_half(function: &Function, inst: Inst) -> bool {
     let is_one = |operand: &Operand| operand.suffixes().any(|suffix| [Symbol::H0_H0, Symbol::H1_H1].contains(&suffix));
     let mut registers = function.sources(inst).iter().filter(is_register).peekable();
     registers.peek().is_some() && registers.all(is_one)
-}
-
-/// Facts about a function that are known only when the file is linked; estimates before that.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct LinkFacts {
-    /// Number of general registers allocated to a thread.
-    pub registers: u32,
-    /// Number of uniform registers that the code uses.
-    pub uniform_registers: u32,
-    /// The launch for which occupancy is computed; its register count is replaced by `registers`.
-    pub launch: Launch,
-    /// Number of bytes stored and number of bytes loaded by spill code.
-    pub spilled: (u64, u64),
-    /// Size of the spill slots in local memory, in bytes.
-    pub spill_size: u64,
-    /// Size of the variables in local memory, in bytes.
-    pub variables_size: u64,
-    /// Size of the code in bytes.
-    pub program_bytes: u64,
-    /// Maximum number of general registers live after a call.
-    pub live_at_calls: u64,
-    /// Number of divergent branches.
-    pub divergent_branches: u64,
-}
-
-impl FunctionStatistics {
-    /// Returns the maximum number of general registers live after a call.
-    pub fn live_at_calls(&self) -> u64 {
-        self.extra_counts.live_at_calls
-    }
-
-    /// Returns the number of registers that a thread needs: the maximum number of live ones plus `beyond`.
-    pub fn registers_for_live(&self, beyond: i32) -> u32 {
-        (self.live[0] + beyond).max(0) as u32
-    }
-
-    /// Returns the name and value of all fields of the statistics lines.
-    pub fn figures(&self, facts: &LinkFacts, machine: &Machine) -> Vec<(String, Figure)> {
-        let launch = Launch { registers: facts.registers.min(machine.registers_per_thread), ..facts.launch };
-        let found = launch.occupancy(machine).ok();
-        let ratio = found.map_or(0.0, |found| found.ratio());
-        let resident = found.map_or(0, |found| found.warps);
-        let extra = &self.extra_counts;
-        let count = |value: u64| Figure::Count(value);
-        let mut list: Vec<(String, Figure)> = Vec::new();
-        let mut add = |name: &str, figure: Figure| list.push((name.to_owned(), figure));
-        let latency = self.latency.round() as u64;
-        add("inst", count(self.instructions as u64));
-        add("texInst", count(extra.texture_insts));
-        add("tepid", count(extra.texture_readers));
-        add("rregs", count(u64::from(if self.stage == AllocationStage::Pre { self.live[0] as u32 } else { facts.registers })));
-        add("urregs", count(u64::from(facts.uniform_registers)));
-        add("_lat2inst", Figure::Ratio(if self.issued_insts > 0.0 { self.latency / self.issued_insts } else { 0.0 }));
-        add("FP16 inst", count(extra.half_insts));
-        add("FP16 VectInst", count(extra.half_packed));
-        add("Percentage Vectorized", Figure::Ratio(quotient(extra.half_packed as f64, extra.half_insts as f64)));
-        add("est latency", count(latency));
-        add("LSpillB", count(facts.spilled.0));
-        add("LRefillB", count(facts.spilled.1));
-        add("SSpillB", count(0));
-        add("SRefillB", count(0));
-        add("LowLmemSpillSize", count(0));
-        add("FrameLmemSpillSize", count(facts.spill_size));
-        add("SpillSize", count(facts.spill_size));
-        add("LNonSpillB", count(extra.local_stored));
-        add("LNonRefillB", count(extra.local_loaded));
-        add("NonSpillSize", count(facts.variables_size));
-        add("Occupancy", Figure::Ratio(ratio));
-        add("est numDivergentBranches", count(facts.divergent_branches));
-        add("attributeMemUsage", count(0));
-        add("programSize", count(facts.program_bytes));
-        for (field, &number) in fields::fields_of_stage(self.stage).iter().zip(&self.counts) {
-            add(&format!("est {field}"), count(number));
-        }
-        add("est pairs", count(0));
-        let rounds = self.warps_per_cycle(f64::from(resident) / f64::from(machine.schedulers));
-        add("issue thru", Figure::Ratio(rounds * self.issued_insts));
-        let busiest = |field: usize| self.busy_cycles_by_field[field].iter().copied().fold(0.0, f64::max) * rounds;
-        for (number, field) in fields::fields_of_stage(self.stage).iter().enumerate() {
-            add(&format!("{field} thru"), Figure::Ratio(busiest(number)));
-        }
-        if self.stage == AllocationStage::Pre {
-            let place = |name| fields::FIELDS_BEFORE_ALLOCATION.iter().position(|field| *field == name).map_or(0.0, busiest);
-            add("texLoadStore thru", Figure::Ratio(place("tex").max(place("loadStore"))));
-        }
-        let per_warp = (launch.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
-        add("reg thru", Figure::Ratio(quotient(f64::from(per_warp * resident), f64::from(machine.registers))));
-        add("warp thru", Figure::Ratio(ratio));
-        let per_block = launch.static_shared + launch.dynamic_shared;
-        let shared = u64::from(per_block) * u64::from(found.map_or(0, |found| found.blocks));
-        add("SharedMem Alloc thru", Figure::Ratio(quotient(shared as f64, f64::from(machine.shared_per_sm))));
-        add("partially unrolled loops", count(0));
-        add("non-unrolled loops", count(self.loops.len() as u64));
-        add("CB-Bound Tex", count(extra.constant_textures));
-        add("UR-Bound Tex", count(extra.uniform_textures));
-        add("Bindless Tex", count(extra.bindless_textures));
-        add("Partially Bound Tex", count(0));
-        add("UDP inst", count(extra.uniform_insts));
-        add("numVecToURConverts inst", count(extra.copies_to_uniform));
-        add("maxNumLiveValuesAtSuspend", count(facts.live_at_calls));
-        add("Precise inst", count(extra.precise_insts));
-        add("worstcaseLat", Figure::Ratio(self.worst_latency));
-        add("avgcaseLat", Figure::Ratio(self.average_latency));
-        add("instHint", count(self.instructions as u64));
-        add("instPairs", count(0));
-        list
-    }
-
-    /// Returns the throughput: how many warps complete the function per cycle on a scheduler with `warps` resident warps.
-    fn warps_per_cycle(&self, warps: f64) -> f64 {
-        let warps = warps.max(1.0);
-        let busiest = self.total_busy_cycles.iter().copied().fold(self.issued_insts, f64::max);
-        quotient(warps, self.latency.max(warps * busiest))
-    }
-}
-
-/// Returns `part / whole`, or 0 if `whole` is 0.
-fn quotient(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl LatencyAssumption {
 }
 
 /// A function that returns the control word of an instruction.
-pub type Controls<'a> = &'a dyn Fn(Inst) -> Control;
+pub type ControlLookup<'a> = &'a dyn Fn(Inst) -> Control;
 
 /// The scheduler items of a function, block by block.
 pub struct Listing {
@@ -242,7 +242,7 @@ pub fn by_controls(
     (range, insts): (&Range<usize>, &[Inst]),
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
-    controls: Controls<'_>,
+    controls: ControlLookup<'_>,
     in_flight: &mut InFlightAtBoundary,
 ) -> Timing {
     let mut timing = Timing::default();

@@ -20,7 +20,8 @@ pub(super) fn list(names: &[String]) -> String {
 }
 
 impl Generator {
-    /// Returns whether statements of the tensor features are possible here.
+    /// Returns whether a statement of a tensor feature may be generated at this place: where all threads of the thread block execute the
+    /// statement, in full warps, and, for features other than matrix products, in a kernel.
     pub(super) fn allows_tensor(&self, cx: &Context) -> bool {
         self.full_warps
             && cx.level == Level::Block
@@ -137,7 +138,8 @@ impl Generator {
         Stmt::Staged { parts, holes }
     }
 
-    /// Makes a loop whose body is a template with statements before and after it.
+    /// Returns a statement that is a loop in PTX text: `start` before the loop, `body` in each iteration, `end` after the loop. `id` makes the
+    /// names of its registers and its label unique. Random statements are generated between these parts.
     pub(super) fn looped(&mut self, cx: &Context, id: usize, start: String, body: String, end: String) -> Stmt {
         let trips = self.trips(id);
         let start = format!("{start}; .reg .b32 %q{id}n, %q{id}i; .reg .pred %q{id}p; {trips}; mov.u32 %q{id}i, 0");

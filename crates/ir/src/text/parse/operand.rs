@@ -2,7 +2,7 @@
 
 use oriole_isa::Symbol;
 
-use super::{FILES, Read, Reader};
+use super::{FILES, FunctionParser, Read};
 use crate::function::Value;
 use crate::operand::{Class, MAX_SUFFIXES, Operand, OperandKind, Part, Reference, Role, Signs};
 use crate::template::{read_number, read_suffixes};
@@ -128,7 +128,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-impl Reader {
+impl FunctionParser {
     /// Parses operands separated by commas.
     pub(super) fn operand_list(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, are_results: bool) -> Read<()> {
         loop {

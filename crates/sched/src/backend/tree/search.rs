@@ -144,7 +144,8 @@ pub(super) struct Search<'p> {
     is_traced: bool,
 }
 
-/// Schedules the region by a plan. Returns the order with the measurements for its score.
+/// Makes one attempt: issues all items of the region, guided by the priorities and register costs of `plan`. Returns the order, the
+/// measurements for its score and the stall cycles before each item. `latencies` has the result latency of each item in cycles.
 pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {

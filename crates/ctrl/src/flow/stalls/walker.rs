@@ -1,0 +1,446 @@
+//! The walk over the blocks: tracks the age of recent events, and lengthens stalls where cycles are missing.
+
+use std::iter::repeat_with;
+
+use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
+use oriole_isa::{Control, Opcode, RegFile};
+use smallvec::SmallVec;
+
+use super::super::MachineCode;
+use super::super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, latency_requirement};
+use super::{BOARDS, BlockEndState, LONG_AGO, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles};
+
+/// Maximum number of instructions to search backward for one that waits for a scoreboard and hides a stall before it.
+const MAX_SEARCH: usize = 16;
+
+/// State of the walk over the blocks.
+pub(super) struct StallWalker<'a> {
+    /// The code in its final order.
+    code: &'a MachineCode<'a>,
+    /// For each instruction, its register accesses.
+    inst_accesses: &'a [InstAccesses],
+    /// The hardware model with the latencies.
+    model: &'a Model,
+    /// The control rules of the target.
+    rules: &'a ControlRules,
+    /// The control word of each instruction. The walk lengthens the stalls in them.
+    controls: &'a mut [Control],
+    /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
+    accesses: Vec<SmallVec<[TimedAccess; 4]>>,
+    /// Registers whose lists may have entries, to clear them before the next block.
+    used_registers: Vec<Register>,
+    /// For each scoreboard: issue time and position of the last instruction that set it.
+    last_set: [(i64, u32); BOARDS],
+    /// Issue time and position of the last thread-block barrier (`BAR`).
+    last_bar: (i64, u32),
+    /// For each unit: issue time and position of the last instruction of this block that uses it.
+    last_use_of_unit: Vec<(i64, u32)>,
+    /// The shortfalls and stall parts found so far.
+    pub(super) summary: StallSummary,
+}
+
+/// Number of cycles missing before an instruction may issue, and the cause; 0 or negative if none are missing.
+type MissingCycles = (i64, StallCause);
+
+impl<'a> StallWalker<'a> {
+    /// Returns the state before the first block. `parts` has the parts of each stall so far; it is empty if they are not recorded.
+    pub(super) fn new(
+        code: &'a MachineCode<'a>,
+        inst_accesses: &'a [InstAccesses],
+        model: &'a Model,
+        rules: &'a ControlRules,
+        controls: &'a mut [Control],
+        parts: Vec<StallParts>,
+    ) -> StallWalker<'a> {
+        StallWalker {
+            code,
+            inst_accesses,
+            model,
+            rules,
+            controls,
+            // `vec!` would clone an empty list for each register, which takes ten times as long.
+            accesses: repeat_with(SmallVec::new).take(REGISTERS).collect(),
+            used_registers: Vec::new(),
+            last_set: [(-LONG_AGO, 0); BOARDS],
+            last_bar: (-LONG_AGO, 0),
+            last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
+            summary: StallSummary { shortfalls: Vec::new(), parts },
+        }
+    }
+
+    /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
+    pub(super) fn walk(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
+        for register in self.used_registers.drain(..) {
+            self.accesses[usize::from(register)].clear();
+        }
+        for access in &entry.accesses {
+            self.record_access(TimedAccess { issued_at: -access.issued_at, ..*access });
+        }
+        self.last_set = entry.last_set.map(|(age, first)| (-age, first));
+        self.last_bar = (-entry.last_bar.0, entry.last_bar.1);
+        self.last_use_of_unit.fill((-LONG_AGO, 0));
+        let range = self.code.blocks[block].range.clone();
+        let mut current_cycle: i64 = 0;
+        for position in range.clone() {
+            // Cycles missing before the first instruction were added to the predecessors.
+            if position > range.start {
+                current_cycle += self.add_missing_stalls(range.start, position, current_cycle);
+            }
+            self.record_issue(position, current_cycle);
+            current_cycle += min_issue_distance(self.controls[position]);
+        }
+        self.exit_state(current_cycle)
+    }
+
+    /// Returns the state at time `current_cycle`, the end of the block. Events that can have no effect any more all get the age
+    /// [`LONG_AGO`], so that equivalent states compare equal and the iteration terminates.
+    fn exit_state(&mut self, current_cycle: i64) -> BlockEndState {
+        let mut state = BlockEndState::new();
+        self.used_registers.sort_unstable();
+        self.used_registers.dedup();
+        for &register in &self.used_registers {
+            for access in &self.accesses[usize::from(register)] {
+                let age = current_cycle - access.issued_at;
+                if age < effect_cycles(self.model, access) {
+                    state.accesses.push(TimedAccess { issued_at: age, ..*access });
+                }
+            }
+        }
+        let aged = |(at, first): (i64, u32), max_age: u32| {
+            let age = current_cycle - at;
+            if age < i64::from(max_age) { (age, first) } else { (LONG_AGO, 0) }
+        };
+        state.last_set = self.last_set.map(|last_set| aged(last_set, self.rules.facts.scoreboard_seen));
+        state.last_bar = aged(self.last_bar, self.rules.facts.barrier_hold);
+        state
+    }
+
+    /// Adds an access to the list of its register. Replaces an older access through the same port.
+    fn record_access(&mut self, access: TimedAccess) {
+        let list = &mut self.accesses[usize::from(access.register)];
+        if list.is_empty() {
+            self.used_registers.push(access.register);
+        }
+        match list.iter_mut().find(|other| access.supersedes(other)) {
+            Some(other) if other.issued_at < access.issued_at => *other = access,
+            Some(_) => {}
+            None => list.push(access),
+        }
+    }
+
+    /// Records the register accesses and other events of an instruction that issues at time `current_cycle`.
+    fn record_issue(&mut self, position: usize, current_cycle: i64) {
+        let inst_accesses = &self.inst_accesses[position];
+        let first = position as u32;
+        for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+            for reg_access in list {
+                self.record_access(TimedAccess {
+                    register: reg_access.register,
+                    port: reg_access.port,
+                    write,
+                    guarded: inst_accesses.guarded,
+                    issued_at: current_cycle,
+                    inst: first,
+                });
+            }
+        }
+        let control = self.controls[position];
+        for board in [control.write_barrier, control.read_barrier].into_iter().flatten() {
+            if let Some(last_set) = self.last_set.get_mut(usize::from(board)) {
+                *last_set = (current_cycle, first);
+            }
+        }
+        if inst_accesses.opcode == Opcode::BAR {
+            self.last_bar = (current_cycle, first);
+        }
+        if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
+            self.last_use_of_unit[usize::from(pace.unit)] = (current_cycle, first);
+        }
+    }
+
+    /// Lengthens stalls until the instruction at `position`, which would issue at time `current_cycle`, may issue. Returns the number of
+    /// cycles added. `start` is the first instruction of the block.
+    fn add_missing_stalls(&mut self, start: usize, position: usize, current_cycle: i64) -> i64 {
+        let (missing, cause) = self.missing_cycles(position, current_cycle, &|_| true);
+        if missing <= 0 {
+            return 0;
+        }
+        let Some(wait) = self.find_covering_wait(start, position, current_cycle, missing) else {
+            return self.lengthen_stalls(start, position, position, missing, cause);
+        };
+        // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
+        // instruction, and may cover the other latencies as well. The rest is added before the wait.
+        let (missing, cause) = self.missing_cycles(position, current_cycle, &|first| (wait..position).contains(&first));
+        let added = if missing > 0 { self.lengthen_stalls(start, position, position, missing, cause) } else { 0 };
+        let (missing, cause) = self.missing_cycles(position, current_cycle + added, &|_| true);
+        if missing <= 0 {
+            return added;
+        }
+        added + self.lengthen_stalls(start, wait, position, missing, cause)
+    }
+
+    /// Returns the largest number of cycles missing before an instruction that would issue at `current_cycle`. Register dependences on
+    /// instructions for which `counts` is false are ignored.
+    fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
+        let inst_accesses = &self.inst_accesses[position];
+        let mut worst = (0, StallCause::MinimumStall);
+        let mut hold = |missing: i64, cause: StallCause| {
+            if missing > worst.0 {
+                worst = (missing, cause);
+            }
+        };
+        for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+            for reg_access in list {
+                for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
+                    let (missing, cause) = self.missing_for_access(access, reg_access.port, write, current_cycle);
+                    hold(missing, cause);
+                }
+            }
+        }
+        self.missing_for_boards_and_bar(position, current_cycle, &self.last_set, self.last_bar, &mut hold);
+        // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
+        if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
+            let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
+            let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
+            hold(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
+        }
+        if inst_accesses.drain == Drain::Everything {
+            // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
+            let after = min_issue_distance(self.controls[position]);
+            for &register in &self.used_registers {
+                for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
+                    let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
+                    hold(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
+                }
+            }
+        }
+        worst
+    }
+
+    /// Returns the cycles missing between an earlier access and one at `current_cycle` through `port`. Two reads never depend on each
+    /// other.
+    fn missing_for_access(&self, access: &TimedAccess, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
+        let kind = match (access.write, write) {
+            (true, false) => DependenceKind::Raw,
+            (false, true) => DependenceKind::War,
+            (true, true) => DependenceKind::Waw,
+            (false, false) => return (0, StallCause::MinimumStall),
+        };
+        let cycles = latency_requirement(self.model, kind, access.register, access.port, port, access.guarded).cycles;
+        let cause = StallCause::Register { first: access.inst, kind, register: access.register, cycles };
+        (i64::from(cycles) - (current_cycle - access.issued_at), cause)
+    }
+
+    /// Calls `hold` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
+    /// thread-block barrier.
+    fn missing_for_boards_and_bar(
+        &self,
+        position: usize,
+        current_cycle: i64,
+        last_set: &[(i64, u32); BOARDS],
+        last_bar: (i64, u32),
+        hold: &mut dyn FnMut(i64, StallCause),
+    ) {
+        let wait = self.controls[position].wait;
+        if wait != 0 {
+            for (board, &(at, first)) in last_set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
+                let seen = i64::from(self.rules.facts.scoreboard_seen);
+                hold(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
+            }
+        }
+        // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
+        // read it yet.
+        let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
+        if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
+            hold(i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_bar.0), StallCause::Barrier { first: last_bar.1 });
+        }
+    }
+
+    /// Adds `missing` stall cycles between the instruction whose latency has to pass and the instruction at `position`. First lengthens the
+    /// stall directly before `place`; cycles beyond the maximum stall are added directly before `position` and then further back. Returns
+    /// the number of cycles added, and records the rest as a shortfall.
+    fn lengthen_stalls(&mut self, start: usize, place: usize, position: usize, missing: i64, cause: StallCause) -> i64 {
+        let mut left = missing;
+        // Stalls before the instruction whose latency has to pass do not count. If that instruction is at `position` or after it, it is of an
+        // earlier iteration of the loop, and all stalls of the block count. The other causes need few cycles; for them only the last stall is
+        // lengthened.
+        let start = match cause {
+            StallCause::Register { first, .. } | StallCause::ControlTransfer { first } if first as usize >= position => start,
+            StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => start.max(first as usize),
+            _ => start.max(position - 1),
+        };
+        let best = Some(place - 1).filter(|&at| at >= start && place < position);
+        for at in best.into_iter().chain((start..position).rev()) {
+            let added = self.lengthen_stall(at, left, cause, position);
+            left -= added;
+            // The instructions after this stall have been recorded already, and now issue later.
+            if added > 0 && at + 1 < position {
+                (at + 1..position).for_each(|moved| self.postpone_events(moved, added));
+            }
+            if left == 0 {
+                return missing;
+            }
+        }
+        self.summary.shortfalls.push(Shortfall { before: position, cycles: left as u32 });
+        missing - left
+    }
+
+    /// Returns the last of the [`MAX_SEARCH`] instructions before `position` that usually waits at least `cycles` for a scoreboard. `None`
+    /// if there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
+    fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
+        let mut at = current_cycle;
+        for second in (start.max(position.saturating_sub(MAX_SEARCH)) + 1..position).rev() {
+            at -= min_issue_distance(self.controls[second]);
+            let inst_accesses = &self.inst_accesses[second];
+            if inst_accesses.late_results || inst_accesses.late_reads {
+                return None;
+            }
+            if self.usual_wait(start, second, at) >= cycles {
+                return Some(second);
+            }
+        }
+        None
+    }
+
+    /// Returns the number of cycles that instruction `second`, which comes up for issue at time `at`, usually waits for scoreboards that
+    /// instructions of its block have set. `start` is the first instruction of the block.
+    fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
+        let wait = self.controls[second].wait;
+        let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
+        let left = boards.map(|board| {
+            let (last_set, first) = self.last_set[board];
+            if !(start..second).contains(&(first as usize)) || last_set < 0 {
+                return 0;
+            }
+            let is_result = self.controls[first as usize].write_barrier == Some(board as u8);
+            let time = self.model.time(self.inst_accesses[first as usize].class);
+            last_set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
+        });
+        left.max().unwrap_or(0)
+    }
+
+    /// Adds up to `missing` cycles to the stall of instruction `at`, up to the maximum stall, because instruction `second` must not issue
+    /// earlier. Returns the number of cycles added.
+    fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
+        if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
+            return 0;
+        }
+        let stall = &mut self.controls[at].stall;
+        let cap = self.rules.facts.stall_cap as i64;
+        let added = missing.min(cap - i64::from(*stall));
+        *stall += added as u8;
+        if added > 0 && !self.summary.parts.is_empty() {
+            add_part(&mut self.summary.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
+        }
+        added
+    }
+
+    /// Moves the recorded events of an instruction of this block to a later time, because a stall before it has grown.
+    fn postpone_events(&mut self, position: usize, cycles: i64) {
+        let first = position as u32;
+        let inst_accesses = &self.inst_accesses[position];
+        let mut registers: SmallVec<[Register; 16]> =
+            inst_accesses.reads.iter().chain(&inst_accesses.writes).map(|reg_access| reg_access.register).collect();
+        // Each register once: the list of a register that is both read and written has both accesses, and each may only move once.
+        registers.sort_unstable();
+        registers.dedup();
+        for register in registers {
+            for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.inst == first) {
+                access.issued_at += cycles;
+            }
+        }
+        for last_set in
+            self.last_set.iter_mut().chain([&mut self.last_bar]).chain(&mut self.last_use_of_unit).filter(|last_set| last_set.1 == first)
+        {
+            last_set.0 += cycles;
+        }
+    }
+
+    /// Lengthens the last stall of block `before` so that latencies that start outside of the loop have passed where the loop header
+    /// `block` depends on them, given the header's present stalls. Returns the number of cycles added. Cycles beyond the maximum stall are
+    /// added inside the loop later.
+    pub(super) fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &BlockEndState) -> i64 {
+        let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
+        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
+        let (mut worst, mut second) = ((0, StallCause::MinimumStall), 0);
+        let mut current_cycle = 0;
+        for position in self.code.blocks[block].range.clone() {
+            if current_cycle >= effect_cycles {
+                break;
+            }
+            let inst_accesses = &self.inst_accesses[position];
+            for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+                for reg_access in list {
+                    // The accesses are sorted by register.
+                    let from = state.accesses.partition_point(|access| access.register < reg_access.register);
+                    for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
+                        let (missing, cause) = self.missing_for_access(
+                            &TimedAccess { issued_at: -access.issued_at, ..*access },
+                            reg_access.port,
+                            write,
+                            current_cycle,
+                        );
+                        if missing > worst.0 {
+                            (worst, second) = ((missing, cause), position);
+                        }
+                    }
+                }
+            }
+            current_cycle += min_issue_distance(self.controls[position]);
+        }
+        let (missing, cause) = worst;
+        if missing > 0 { self.lengthen_stall(last, missing, cause, second) } else { 0 }
+    }
+
+    /// Lengthens the last stall of block `before` until the instruction at `position`, the first one of a successor, may issue. Returns the
+    /// number of cycles added, and records the rest as a shortfall.
+    pub(super) fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &BlockEndState) -> i64 {
+        let inst_accesses = &self.inst_accesses[position];
+        let mut worst = (0, StallCause::MinimumStall);
+        let mut hold = |missing: i64, cause: StallCause| {
+            if missing > worst.0 {
+                worst = (missing, cause);
+            }
+        };
+        for access in &state.accesses {
+            let access = TimedAccess { issued_at: -access.issued_at, ..*access };
+            for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+                for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
+                    let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
+                    hold(missing, cause);
+                }
+            }
+            if inst_accesses.drain == Drain::Everything && access.write {
+                let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
+                hold(
+                    cycles - min_issue_distance(self.controls[position]) + access.issued_at,
+                    StallCause::ControlTransfer { first: access.inst },
+                );
+            }
+        }
+        let last_set = state.last_set.map(|(age, first)| (-age, first));
+        self.missing_for_boards_and_bar(position, 0, &last_set, (-state.last_bar.0, state.last_bar.1), &mut hold);
+        let (missing, cause) = worst;
+        if missing <= 0 {
+            return 0;
+        }
+        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_stall(last, missing, cause, position));
+        if added < missing {
+            self.summary.shortfalls.push(Shortfall { before: position, cycles: (missing - added) as u32 });
+        }
+        added
+    }
+}
+
+/// Adds a part to a stall. A block may be walked several times; cycles with the same cause become one part.
+fn add_part(parts: &mut StallParts, part: StallPart) {
+    match parts.iter_mut().find(|known| known.cause == part.cause && known.second == part.second) {
+        Some(known) => known.cycles += part.cycles,
+        None => parts.push(part),
+    }
+}
+
+/// Returns the minimum number of cycles until the next instruction issues. A stall of 0 takes two cycles (measured).
+fn min_issue_distance(control: Control) -> i64 {
+    if control.stall == 0 { 2 } else { control.stall.into() }
+}

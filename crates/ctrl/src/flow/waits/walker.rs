@@ -1,0 +1,556 @@
+//! The walk over one block: keeps the set of instructions that may be in flight, and finds those that each instruction has to wait for.
+
+use std::iter::repeat_with;
+
+use oriole_hardware::{DependenceKind, Model};
+use oriole_isa::Opcode;
+use smallvec::SmallVec;
+
+use super::super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, latency_requirement};
+use super::{CarriedInst, Wait, WaitCause, WaitedEvent};
+
+/// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
+const MAX_PER_REGISTER: usize = 16;
+/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`WaitWalker::limit_carried`].
+const MAX_CARRIED: usize = 128;
+/// Number of in-flight readers, and of writers, that a reduced state keeps for each register: one for each of two joining paths. The first
+/// instruction of the block waits for the others.
+const KEPT_PER_REGISTER: usize = 2;
+/// Maximum number of in-flight loads without a destination register. Beyond that, the next one waits for the oldest.
+const MAX_LOADS_WITHOUT_RESULT: usize = 8;
+/// Upper bound on the number of in-order groups in the hardware tables.
+const MAX_IN_ORDER_GROUPS: usize = 32;
+
+/// Number of predicate registers of a thread, PT included.
+const PREDICATES: usize = 8;
+/// The [`Register`] number of the first predicate.
+const FIRST_PREDICATE: usize = 256;
+
+/// An instruction that was put in flight during the walk over one block. It stays in the list after it is done.
+#[derive(Clone, Copy, Debug)]
+struct InFlightInst {
+    /// Position of the instruction in the code.
+    position: u32,
+    /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
+    issue_rank: u32,
+    /// Number of entries for this instruction in the lists of [`WaitWalker::writers`].
+    write_entries: u16,
+    /// Number of entries for this instruction in the lists of [`WaitWalker::readers`].
+    read_entries: u16,
+    /// Whether its results are outstanding.
+    results_pending: bool,
+    /// Whether its sources are still unread.
+    reads_pending: bool,
+    /// Whether waiting for it implies that older instructions of its in-order group are done: it was issued in this block and has no guard.
+    in_order_guarantee: bool,
+}
+
+/// An entry in the list of in-flight accesses to a register.
+#[derive(Clone, Copy, Debug)]
+struct InFlightAccess {
+    /// The instruction, as an index into [`WaitWalker::flights`].
+    flight: u32,
+    /// Its access to the register.
+    reg_access: RegAccess,
+}
+
+/// The in-flight accesses to one register, oldest first.
+type AccessList = SmallVec<[InFlightAccess; 4]>;
+
+/// The in-flight instructions of one in-order group, as indices into [`WaitWalker::flights`].
+#[derive(Clone, Debug, Default)]
+struct InOrderGroup {
+    /// The instructions in the order of issue.
+    flights: Vec<u32>,
+    /// Number of instructions at the start of `flights` that are done.
+    done_count: usize,
+}
+
+/// The state of the walk over one block. A "flight index" is an index into `flights`.
+pub(super) struct WaitWalker<'a> {
+    /// For each instruction, its register accesses.
+    inst_accesses: &'a [InstAccesses],
+    /// The hardware model with the latencies.
+    model: &'a Model,
+    /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
+    pub(super) recorded_waits: Option<Vec<Wait>>,
+    /// All instructions that were put in flight in this block, done or not. The other fields refer to them by index.
+    flights: Vec<InFlightInst>,
+    /// For each register: the in-flight instructions that have not written their result to it yet, and stale entries.
+    writers: Vec<AccessList>,
+    /// For each register: the in-flight instructions that have not read it yet, and stale entries.
+    readers: Vec<AccessList>,
+    /// Registers whose lists may have entries, to clear them before the next block.
+    used_registers: Vec<Register>,
+    /// For each group of instructions that finish in order ([`InstAccesses::completion_group`]): its in-flight instructions.
+    completion_groups: Vec<InOrderGroup>,
+    /// For each group of instructions that read their sources in order ([`InstAccesses::read_group`]): its in-flight instructions.
+    read_groups: Vec<InOrderGroup>,
+    /// Flight indices of all instructions that are in flight, and of some that are done.
+    maybe_in_flight: Vec<u32>,
+    /// Flight indices of loads without a destination register, oldest first. An acquire has to wait for them, and no register list has
+    /// them.
+    loads_without_result: Vec<u32>,
+    /// Flight indices of the instructions that end a group of asynchronous matrix products, oldest first.
+    product_group_ends: Vec<u32>,
+    /// Flight indices of the fences that the next instruction has to wait for.
+    fences: Vec<u32>,
+    /// For each predicate register: the rank (position in the order of issue) of its last write.
+    predicate_write_rank: [u32; PREDICATES],
+    /// Rank of the next instruction, its position in the order of issue within the block.
+    issue_rank: u32,
+    /// In-flight instructions that the current instruction has to wait for: rank, flight index, event, cause.
+    needed: Vec<(u32, u32, WaitedEvent, WaitCause)>,
+    /// The instructions that may be in flight at the end of the last block walked, sorted by position.
+    exit_state: Vec<CarriedInst>,
+    /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
+    has_acquires: bool,
+}
+
+impl<'a> WaitWalker<'a> {
+    /// Returns the state before the first block.
+    pub(super) fn new(inst_accesses: &'a [InstAccesses], model: &'a Model) -> WaitWalker<'a> {
+        WaitWalker {
+            inst_accesses,
+            model,
+            recorded_waits: None,
+            flights: Vec::new(),
+            // `vec!` would clone an empty list for each register, which takes ten times as long.
+            writers: repeat_with(AccessList::new).take(REGISTERS).collect(),
+            readers: repeat_with(AccessList::new).take(REGISTERS).collect(),
+            used_registers: Vec::new(),
+            completion_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
+            read_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
+            maybe_in_flight: Vec::new(),
+            loads_without_result: Vec::new(),
+            product_group_ends: Vec::new(),
+            fences: Vec::new(),
+            predicate_write_rank: [0; PREDICATES],
+            issue_rank: 0,
+            needed: Vec::new(),
+            exit_state: Vec::new(),
+            has_acquires: inst_accesses.iter().any(|inst| inst.drain == Drain::Loads),
+        }
+    }
+
+    /// Resets the state for the next block.
+    fn clear(&mut self) {
+        for register in self.used_registers.drain(..) {
+            self.writers[usize::from(register)].clear();
+            self.readers[usize::from(register)].clear();
+        }
+        for in_order_group in self.completion_groups.iter_mut().chain(&mut self.read_groups) {
+            in_order_group.flights.clear();
+            in_order_group.done_count = 0;
+        }
+        self.flights.clear();
+        self.maybe_in_flight.clear();
+        self.loads_without_result.clear();
+        self.product_group_ends.clear();
+        self.fences.clear();
+        self.predicate_write_rank.fill(0);
+        self.issue_rank = 1;
+    }
+
+    /// Walks a block, given by its instructions, from the given state. Returns the instructions in flight at its end, sorted by position.
+    pub(super) fn walk(&mut self, state: &[CarriedInst], range: std::ops::Range<usize>) -> &[CarriedInst] {
+        self.clear();
+        for carried in state {
+            self.put_in_flight(carried.position as usize, carried.results_pending, carried.reads_pending, false);
+        }
+        // All predicates count as written at the start of the block, because a predicate may have changed since the instructions that are
+        // carried into the block were issued. So opposite guards exclude each other within a block only.
+        self.predicate_write_rank.fill(self.issue_rank);
+        self.issue_rank += 1;
+        self.needed.clear();
+        if state.len() > MAX_CARRIED && !range.is_empty() {
+            self.limit_carried();
+        }
+        for position in range {
+            self.issue(position);
+        }
+        self.compute_exit_state();
+        &self.exit_state
+    }
+
+    /// Computes the state at the end of the block.
+    fn compute_exit_state(&mut self) {
+        self.exit_state.clear();
+        for &id in &self.maybe_in_flight {
+            let flight = &self.flights[id as usize];
+            if flight.results_pending || flight.reads_pending {
+                self.exit_state.push(CarriedInst {
+                    position: flight.position,
+                    results_pending: flight.results_pending,
+                    reads_pending: flight.reads_pending,
+                });
+            }
+        }
+        self.exit_state.sort_unstable();
+        // An instruction that was carried in around a loop and is issued again in the block is in the list twice.
+        self.exit_state.dedup_by(|later, earlier| {
+            let same = later.position == earlier.position;
+            if same {
+                earlier.results_pending |= later.results_pending;
+                earlier.reads_pending |= later.reads_pending;
+            }
+            same
+        });
+    }
+
+    /// Processes one instruction: finds the in-flight instructions that it has to wait for, waits for them, and puts it in flight.
+    fn issue(&mut self, position: usize) {
+        let inst_accesses = &self.inst_accesses[position];
+        // A fence is complete only when it is done, so the instruction directly after it waits.
+        for id in std::mem::take(&mut self.fences) {
+            self.require_event(id, WaitedEvent::Results, WaitCause::Fence);
+            self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
+        }
+        match inst_accesses.drain {
+            Drain::Nothing | Drain::Groups(_) => {}
+            Drain::Everything => {
+                self.remove_done();
+                for at in 0..self.maybe_in_flight.len() {
+                    let id = self.maybe_in_flight[at];
+                    // One wait is enough: finished results imply that the sources have been read.
+                    let event = if self.flights[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
+                    self.require_event(id, event, WaitCause::ControlTransfer);
+                }
+            }
+            Drain::Loads => self.require_results_where(WaitCause::Acquire, |inst| inst.is_load),
+            Drain::TensorLoads => self.require_results_where(WaitCause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
+        }
+        for reg_access in &inst_accesses.reads {
+            self.check_conflicts(position, *reg_access, DependenceKind::Raw);
+        }
+        for reg_access in inst_accesses.writes.iter().chain(&inst_accesses.fenced_writes) {
+            self.check_conflicts(position, *reg_access, DependenceKind::Waw);
+            self.check_conflicts(position, *reg_access, DependenceKind::War);
+        }
+        for reg_access in inst_accesses.reads.iter().filter(|_| inst_accesses.late_reads) {
+            self.limit_readers(reg_access.register);
+        }
+        self.wait_for_needed(position);
+        // `WARPGROUP.DEPBAR` itself waits for the matrix products, without a scoreboard.
+        if let Drain::Groups(left) = inst_accesses.drain {
+            self.finish_product_groups(left);
+        }
+        // No register list bounds the number of loads without a destination register, so they are counted here.
+        let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
+        if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
+            let oldest = self.loads_without_result.remove(0);
+            self.require_event(oldest, WaitedEvent::Results, WaitCause::TooManyInFlight);
+            self.wait_for_needed(position);
+        }
+        if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
+            let id = self.flights.len() as u32;
+            self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
+            self.loads_without_result.extend(is_load_without_result.then_some(id));
+        }
+        // After `put_in_flight`, which has increased `issue_rank`: an instruction that writes its own guard predicate counts as issued
+        // before the write.
+        for reg_access in inst_accesses.writes.iter() {
+            if let Some(written) =
+                usize::from(reg_access.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_write_rank.get_mut(at))
+            {
+                *written = self.issue_rank;
+            }
+        }
+        self.issue_rank += 1;
+    }
+
+    /// Records that the current instruction has to wait for the results of the in-flight instructions that satisfy `is_needed`.
+    fn require_results_where(&mut self, cause: WaitCause, is_needed: fn(&InstAccesses) -> bool) {
+        self.remove_done();
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
+            if is_needed(&self.inst_accesses[self.flights[id as usize].position as usize]) {
+                self.require_event(id, WaitedEvent::Results, cause);
+            }
+        }
+    }
+
+    /// Records that the current instruction has to wait for an event of the in-flight instruction `id`, if the event is outstanding.
+    fn require_event(&mut self, id: u32, event: WaitedEvent, cause: WaitCause) {
+        let flight = &self.flights[id as usize];
+        if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
+            self.needed.push((flight.issue_rank, id, event, cause));
+        }
+    }
+
+    /// Waits for the in-flight instructions in `needed`, newest first: a wait for one may imply that older ones are done, and
+    /// [`WaitWalker::wait_for_event`] then skips those.
+    fn wait_for_needed(&mut self, position: usize) {
+        if self.needed.is_empty() {
+            return;
+        }
+        let mut needed = std::mem::take(&mut self.needed);
+        if needed.len() > 1 {
+            needed.sort_by_key(|&(rank, id, event, _)| (std::cmp::Reverse(rank), id, event));
+        }
+        for (_, id, event, cause) in needed.drain(..) {
+            self.wait_for_event(id, event, position, cause);
+        }
+        self.needed = needed;
+    }
+
+    /// Records a wait of instruction `second` for an event of the in-flight instruction `id`, unless the event has happened. Marks all
+    /// events as done that the wait implies.
+    fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: WaitCause) {
+        let flight = self.flights[id as usize];
+        let is_open = if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending };
+        if !is_open {
+            return;
+        }
+        if let Some(recorded_waits) = &mut self.recorded_waits {
+            recorded_waits.push(Wait { first: flight.position, event, second: second as u32, cause });
+        }
+        self.mark_done(id, event);
+        let inst_accesses = &self.inst_accesses[flight.position as usize];
+        // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
+        if !flight.in_order_guarantee {
+            return;
+        }
+        // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
+        // the results of others; likewise for sources. Either event implies that the sources have been read.
+        if let Some(order) = inst_accesses.completion_group.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
+            self.mark_older_done(order, WaitedEvent::Results, flight.issue_rank);
+        }
+        if let Some(queue) = inst_accesses.read_group.filter(|_| !inst_accesses.reads.is_empty()) {
+            self.mark_older_done(queue, WaitedEvent::Reads, flight.issue_rank);
+        }
+    }
+
+    /// Marks an event of the in-flight instruction `id` as done. Finished results imply that the sources have been read.
+    fn mark_done(&mut self, id: u32, event: WaitedEvent) {
+        let flight = &mut self.flights[id as usize];
+        flight.reads_pending = false;
+        if event == WaitedEvent::Results {
+            flight.results_pending = false;
+        }
+    }
+
+    /// Marks an event as done for all instructions of an in-order group that were issued before `rank`. Each instruction is visited once,
+    /// so this takes amortized constant time.
+    fn mark_older_done(&mut self, group: u8, event: WaitedEvent, rank: u32) {
+        let group = usize::from(group);
+        loop {
+            let in_order_group =
+                if event == WaitedEvent::Results { &mut self.completion_groups[group] } else { &mut self.read_groups[group] };
+            let Some(&id) = in_order_group.flights.get(in_order_group.done_count) else { return };
+            if self.flights[id as usize].issue_rank >= rank {
+                return;
+            }
+            in_order_group.done_count += 1;
+            self.mark_done(id, event);
+        }
+    }
+
+    /// Marks the results of all groups of asynchronous matrix products as done, except those of the newest `left` groups.
+    fn finish_product_groups(&mut self, left: u32) {
+        self.remove_done();
+        let Some(&last) = self.product_group_ends.iter().rev().nth(left as usize) else { return };
+        let (order, rank) =
+            (self.inst_accesses[self.flights[last as usize].position as usize].completion_group, self.flights[last as usize].issue_rank);
+        // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
+        // the order does not matter.
+        if left > 0 && rank == 0 {
+            return;
+        }
+        let rank = if left == 0 { self.issue_rank } else { rank };
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
+            let flight = self.flights[id as usize];
+            if self.inst_accesses[flight.position as usize].completion_group == order && flight.issue_rank <= rank {
+                self.mark_done(id, WaitedEvent::Results);
+            }
+        }
+    }
+
+    /// Removes instructions that are done from `maybe_in_flight`.
+    fn remove_done(&mut self) {
+        let flights = &self.flights;
+        self.maybe_in_flight.retain(|&id| flights[id as usize].results_pending || flights[id as usize].reads_pending);
+    }
+
+    /// Puts an instruction in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is issued in
+    /// this block, and not carried into it.
+    fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
+        let inst_accesses = &self.inst_accesses[position];
+        let id = self.flights.len() as u32;
+        let rank = if ordered { self.issue_rank } else { 0 };
+        let in_order_guarantee = ordered && !inst_accesses.guarded;
+        self.flights.push(InFlightInst {
+            position: position as u32,
+            issue_rank: rank,
+            write_entries: 0,
+            read_entries: 0,
+            results_pending: results,
+            reads_pending: reads,
+            in_order_guarantee,
+        });
+        if results {
+            for &reg_access in &inst_accesses.writes {
+                self.add_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
+            }
+            if let Some(order) = inst_accesses.completion_group {
+                self.completion_groups[usize::from(order)].flights.push(id);
+            }
+        }
+        if reads {
+            for &reg_access in &inst_accesses.reads {
+                self.add_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
+            }
+            if let Some(queue) = inst_accesses.read_group {
+                self.read_groups[usize::from(queue)].flights.push(id);
+            }
+        }
+        if inst_accesses.is_fence {
+            self.fences.push(id);
+        }
+        if inst_accesses.ends_group {
+            self.product_group_ends.push(id);
+        }
+        self.maybe_in_flight.push(id);
+        self.issue_rank += 1;
+    }
+
+    /// Adds the in-flight instruction `id` to the access list of a register. Removes entries of older in-flight instructions of the same
+    /// in-order group: an instruction that has to wait for one of them also has to wait for the new one, which implies the older wait.
+    ///
+    /// If an in-flight instruction loses its last entry this way, no register access can wait for it any more, so it is marked as done.
+    fn add_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
+        let at = usize::from(reg_access.register);
+        let is_results = event == WaitedEvent::Results;
+        // Carried into the block: its position among the others is unknown, so it replaces nothing.
+        if self.flights[id as usize].issue_rank == 0 {
+            let flight = &mut self.flights[id as usize];
+            *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
+            let list = if is_results { &mut self.writers[at] } else { &mut self.readers[at] };
+            if list.is_empty() {
+                self.used_registers.push(reg_access.register);
+            }
+            list.push(InFlightAccess { flight: id, reg_access });
+            return;
+        }
+        let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.completion_group } else { inst_accesses.read_group };
+        let inst_accesses = &self.inst_accesses[self.flights[id as usize].position as usize];
+        let own = group(inst_accesses);
+        let written =
+            inst_accesses.guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE)).copied();
+        let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
+        let flights = &mut self.flights;
+        list.retain(|entry| {
+            let flight = &mut flights[entry.flight as usize];
+            if entry.flight == id {
+                return true;
+            }
+            if !(if is_results { flight.results_pending } else { flight.reads_pending }) {
+                return false;
+            }
+            let other = &self.inst_accesses[flight.position as usize];
+            // A guarded in-flight instruction may replace one with the same guard if the predicate has not been written since: both are
+            // executed, or neither is.
+            let stands_for =
+                in_order_guarantee || other.guard == inst_accesses.guard && written.is_some_and(|written| written < flight.issue_rank);
+            if own.is_none() || group(other) != own || !stands_for {
+                return true;
+            }
+            let left = if is_results { &mut flight.write_entries } else { &mut flight.read_entries };
+            *left -= 1;
+            if *left == 0 {
+                if is_results {
+                    flight.results_pending = false;
+                } else {
+                    flight.reads_pending = false;
+                }
+            }
+            false
+        });
+        list.push(InFlightAccess { flight: id, reg_access });
+        let flight = &mut self.flights[id as usize];
+        *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
+        *(if is_results { &mut self.writers[at] } else { &mut self.readers[at] }) = list;
+        self.used_registers.push(reg_access.register);
+    }
+
+    /// Returns whether the guard predicate of an in-flight instruction has not been written since that instruction was issued.
+    fn guard_is_unchanged(&self, flight: &InFlightInst) -> bool {
+        let guard = self.inst_accesses[flight.position as usize].guard;
+        let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE));
+        written.is_some_and(|&written| written < flight.issue_rank)
+    }
+
+    /// Makes the current instruction wait for the oldest late reader of a register if there are [`MAX_PER_REGISTER`] of them.
+    fn limit_readers(&mut self, register: Register) {
+        if self.readers[usize::from(register)].len() < MAX_PER_REGISTER {
+            return;
+        }
+        let flights = &self.flights;
+        let list = &mut self.readers[usize::from(register)];
+        list.retain(|entry| flights[entry.flight as usize].reads_pending);
+        if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
+            self.needed.push((
+                self.flights[oldest.flight as usize].issue_rank,
+                oldest.flight,
+                WaitedEvent::Reads,
+                WaitCause::TooManyInFlight,
+            ));
+        }
+    }
+
+    /// Makes the first instruction of the block wait for all but [`KEPT_PER_REGISTER`] in-flight accesses of each register. Without this,
+    /// in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost would
+    /// be quadratic.
+    fn limit_carried(&mut self) {
+        for &register in &self.used_registers {
+            for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
+                let list = &lists[usize::from(register)];
+                let more = list.len().saturating_sub(KEPT_PER_REGISTER);
+                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
+            }
+        }
+    }
+
+    /// Compares one register access of the instruction at `position` with the in-flight instructions that access the register, and records
+    /// those that it has to wait for because of a dependence of this kind.
+    fn check_conflicts(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
+        let at = usize::from(reg_access.register);
+        let is_war = kind == DependenceKind::War;
+        let event = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };
+        if (if is_war { &self.readers[at] } else { &self.writers[at] }).is_empty() {
+            return;
+        }
+        let mut list = std::mem::take(if is_war { &mut self.readers[at] } else { &mut self.writers[at] });
+        let after = &self.inst_accesses[position];
+        let flights = &self.flights;
+        list.retain(|entry| {
+            let flight = &flights[entry.flight as usize];
+            if is_war { flight.reads_pending } else { flight.results_pending }
+        });
+        for (place, entry) in list.iter().enumerate() {
+            let flight = self.flights[entry.flight as usize];
+            let before = &self.inst_accesses[flight.position as usize];
+            // In a group that finishes in order, the older result is written first anyway. In a group that reads in order, the older
+            // instruction has read its sources before the newer one starts.
+            let in_order = match kind {
+                DependenceKind::Waw => before.completion_group.is_some() && before.completion_group == after.completion_group,
+                DependenceKind::War => before.read_group.is_some() && before.read_group == after.read_group,
+                DependenceKind::Raw => false,
+            };
+            let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
+            let takes_scoreboard = || {
+                latency_requirement(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded)
+                    .scoreboard
+            };
+            // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
+            let excluded = || before.has_opposite_guard(after) && self.guard_is_unchanged(&flight);
+            if is_full {
+                self.needed.push((flight.issue_rank, entry.flight, event, WaitCause::TooManyInFlight));
+            } else if !in_order && takes_scoreboard() && !excluded() {
+                self.needed.push((flight.issue_rank, entry.flight, event, WaitCause::Register(kind, reg_access.register)));
+            }
+        }
+        *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;
+    }
+}

@@ -1,0 +1,441 @@
+//! The functions that the rows of the pass table refer to. Each calls its pass with the arguments that the pass needs, and stores the
+//! results in the [`FunctionState`].
+
+use std::sync::Arc;
+
+use oriole_ctrl::{control_words, serial, tune_yields};
+use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
+use oriole_isel::{SelectOptions, Selected, select_function_with};
+use oriole_opt as opt;
+use oriole_regalloc::Environment;
+
+use crate::debug::{assignments, joins, registers, saved_registers, variables};
+use crate::error::{Failure, Fault};
+use crate::state::{FunctionState, Selection};
+use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
+
+/// The result of a pass: nothing, or the errors that stop the compilation of the function.
+type PassOutcome = Result<(), Vec<Failure>>;
+
+/// Returns an internal error of the compiler with this message.
+fn internal_error(message: impl ToString) -> Vec<Failure> {
+    vec![Failure::from(Fault::Internal(message.to_string()))]
+}
+
+/// Pass `select`: selects machine instructions for the PTX instructions.
+pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
+    let input = state.input;
+    let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
+    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors() };
+    let Selected {
+        function,
+        barriers,
+        callees,
+        indirect_calls,
+        taken_functions,
+        has_dynamic_stack,
+        tensor_memory,
+        ignored_register_counts,
+        locals_start,
+        registers,
+    } = select_function_with(&mut input.caches.select.borrow_mut(), input.module, input.id, input.variables, options)
+        .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
+    state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
+    state.function = function;
+    let for_debuggers = input.options.is_for_debuggers();
+    if for_debuggers {
+        joins::run(&mut state.function);
+        assignments::run(&mut state.function, &registers);
+    }
+    if input.options.has_register_ranges() {
+        state.register_definitions = registers::definitions(&state.function, &registers, for_debuggers);
+    }
+    if !input.debug_variables.is_empty() {
+        state.register_aliases = variables::keep_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
+    }
+    let selection = Selection {
+        barriers,
+        callees,
+        indirect_calls,
+        taken_functions,
+        has_dynamic_stack,
+        tensor_memory,
+        ignored_register_counts,
+        locals_start,
+    };
+    state.selection = Arc::new(selection);
+    Ok(())
+}
+
+/// Pass `construct-ssa`: gives each value one definition.
+pub(super) fn construct_ssa(state: &mut FunctionState<'_>) -> PassOutcome {
+    oriole_ir::construct_ssa(&mut state.function);
+    Ok(())
+}
+
+/// Pass `straighten`: merges blocks that always follow each other.
+pub(super) fn straighten(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::straighten::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Passes `simplify` and `simplify-again`: simplify integer instructions with operands known at compile time, and form funnel shifts.
+pub(super) fn simplify(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `contract`: joins floating-point products and sums into multiply-adds, unless --fmad=false.
+pub(super) fn contract(state: &mut FunctionState<'_>) -> PassOutcome {
+    contract_with(state, opt::contract::Legality::Any)
+}
+
+/// Pass `contract-again`: joins floating-point products and sums that unrolling brought together.
+pub(super) fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
+    contract_with(state, opt::contract::Legality::Encodable)?;
+    // No later pass reads the contraction marks on instructions.
+    opt::contract::clear_marks(&mut state.function);
+    Ok(())
+}
+
+/// Runs contraction, unless the options forbid it; `legality` says whether its results must be encodable.
+fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> PassOutcome {
+    if state.options().contract {
+        let encodability = &mut state.input.caches.encodability.borrow_mut();
+        opt::contract::run_with_alternatives(&mut state.function, encodability, legality, &mut state.alternatives);
+    }
+    Ok(())
+}
+
+/// Pass `fuse`: forms multiply-adds of 64-bit addresses.
+pub(super) fn fuse(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::fuse::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `split-index`: moves the constant part of an array index to the offset of the access.
+pub(super) fn split_index(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::split_index::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `legalize`: makes every instruction encodable on the target.
+pub(super) fn legalize(state: &mut FunctionState<'_>) -> PassOutcome {
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal_error)
+}
+
+/// Passes `forward` and `forward-again`: copy propagation: replaces reads of a copy by reads of the copied value.
+pub(super) fn forward(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::forward::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `merge`: common-subexpression elimination along the dominator tree.
+pub(super) fn merge(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::merge::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `hoist`: moves computations and loads that do not change in a loop before the loop.
+pub(super) fn hoist(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::hoist::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `narrow`: computes only the lower half of 64-bit values whose upper half is not read.
+pub(super) fn narrow(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::narrow::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `forward-stores`: forwards stored words to loads, and removes repeated loads and overwritten stores.
+pub(super) fn forward_stores(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::forward_stores::run(&mut state.function);
+    Ok(())
+}
+
+/// Pass `vector-loads`: joins loads of neighbouring words of shared memory.
+pub(super) fn vector_loads(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::vector_loads::run_with_remarks(&mut state.function, target, &mut state.pass_remarks);
+    Ok(())
+}
+
+/// Pass `unroll`: replaces short loops by their iterations, and joins iterations of others.
+pub(super) fn unroll(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::unroll::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
+    Ok(())
+}
+
+/// Pass `fold`: folds constants into instructions, and constant additions into address offsets.
+pub(super) fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::fold::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    Ok(())
+}
+
+/// Pass `tie-loads`: makes guarded vector loads write into the registers of the old values.
+pub(super) fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `combine`: replaces each logic tree and each sum of products or shifts by one instruction, and folds negations and absolute values
+/// into the instructions that read them.
+pub(super) fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::combine::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    Ok(())
+}
+
+/// Pass `join-phis`: joins the phis of the registers of a matrix accumulator.
+pub(super) fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::join_phis::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `uniform`: computes operands that must be in uniform registers on the uniform datapath.
+pub(super) fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::uniform::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    Ok(())
+}
+
+/// Pass `guard-sums`: replaces `x + (p ? n : 0)` by a guarded addition.
+pub(super) fn guard_sums(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `uniform-numbers`: keeps doubles that are read repeatedly in uniform registers.
+pub(super) fn uniform_numbers(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `share-constants`: loads the constants of a loop before the loop.
+pub(super) fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::share_constants::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `remove-dead`: dead-code elimination.
+pub(super) fn remove_dead(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::dead::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `if-convert`: replaces short branches by guarded instructions.
+pub(super) fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::if_convert::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
+    Ok(())
+}
+
+/// Pass `reduce`: replaces atomic operations whose old value is not read by reductions and counters.
+pub(super) fn reduce(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::reduce::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `aggregate`: lets one thread perform the atomic operations of a warp on one address.
+pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::aggregate::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `converge`: inserts convergence barriers around divergent branches.
+pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
+    let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
+    let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name);
+    opt::converge::run(&mut state.function, target, &may_wait);
+    Ok(())
+}
+
+/// Pass `give-way`: inserts YIELD into loops that may wait for other threads.
+pub(super) fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::insert_yields::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `balance`: moves additions, shifts and FP16 multiply-adds to the less busy unit.
+pub(super) fn balance(state: &mut FunctionState<'_>) -> PassOutcome {
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::balance::run_with_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
+    Ok(())
+}
+
+/// Pass `pre-schedule`: reorders instructions within blocks, before register allocation.
+pub(super) fn pre_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
+    let Some(plan) = state.plan.filter(|plan| plan.before_allocation) else { return Ok(()) };
+    let (context, environment, offered) = (state.schedule_context(), state.environment(), state.occupancies_to_estimate);
+    let stats = schedule::before_allocation(&mut state.function, plan, offered, context, &environment, state.input.options);
+    state.schedule_stats = stats.map_err(internal_error)?;
+    let with_trace = state.options().reports.traces(&state.function.name);
+    state.report_data.note_schedule(schedule::PHASE_BEFORE_ALLOCATION, &state.function, &state.schedule_stats, with_trace);
+    state.history.note_schedule(schedule::PHASE_BEFORE_ALLOCATION, &state.schedule_stats);
+    Ok(())
+}
+
+/// Pass `allocate`: assigns physical registers and inserts spill code.
+pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
+    let (environment, options) = (state.environment(), state.input.options);
+    registers::retain_valid(&state.function, &mut state.register_definitions);
+    state.report_data.gather_values(&state.function, options, state.input.hardware);
+    // Only a scheduled kernel with a known block size is worth a second allocation.
+    let before = (state.plan.is_some() && state.launch.is_some()).then(|| state.function.clone());
+    let allocation = convention::allocate(&mut state.function, &environment, options.verify)
+        .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
+    let instructions = state.function.inst_count();
+    let improved = before.and_then(|before| resident_blocks::allocate(&before, &allocation, instructions, state));
+    state.allocation = Some(match improved {
+        Some((function, for_more_blocks)) => {
+            state.function = function;
+            for_more_blocks
+        }
+        None => allocation,
+    });
+    if options.verify {
+        check_registers(&state.function, &environment).map_err(|what| internal_error(format!("after allocate: {what}")))?;
+    }
+    Ok(())
+}
+
+/// Checks that an allocated function is well formed and stays within the register limits.
+fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
+    let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
+    let limits = RegisterLimits {
+        general: limit(RegFile::General),
+        uniform: limit(RegFile::Uniform),
+        predicate: limit(RegFile::Predicate),
+        uniform_predicate: limit(RegFile::UniformPredicate),
+        convergence: limit(RegFile::Convergence),
+        scoreboard: limit(RegFile::Scoreboard),
+    };
+    verify_allocated(after, &limits).map_err(|report| report.to_string())
+}
+
+/// Pass `store-return`: leaves the return address of a function with calls to the prologue.
+pub(super) fn store_return(state: &mut FunctionState<'_>) -> PassOutcome {
+    convention::store_return_address(&mut state.function);
+    Ok(())
+}
+
+/// Pass `return-addresses`: writes return addresses before calls, and the instructions of texture fetches by quads.
+pub(super) fn return_addresses(state: &mut FunctionState<'_>) -> PassOutcome {
+    convention::write_return_addresses(&mut state.function);
+    Ok(())
+}
+
+/// Pass `clear-barriers`: clears callee-saved convergence barriers, where the target needs that.
+pub(super) fn clear_barriers(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    convention::clear_barriers(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `prologue`: sets up the stack pointer, and saves and restores registers.
+pub(super) fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
+    let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
+    prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
+}
+
+/// Pass `balance-moves`: moves copies of registers to the less busy unit.
+pub(super) fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `post-schedule`: reorders instructions within blocks, after register allocation.
+pub(super) fn post_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
+    let Some(plan) = state.plan else { return Ok(()) };
+    let (context, environment) = (state.schedule_context(), state.environment());
+    let stats =
+        schedule::after_allocation(&mut state.function, plan, context, &environment, state.input.options).map_err(internal_error)?;
+    let with_trace = state.options().reports.traces(&state.function.name);
+    state.report_data.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats, with_trace);
+    state.history.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &stats);
+    Ok(())
+}
+
+/// Pass `guard-copies`: inserts idle shared loads before asynchronous copies.
+pub(super) fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::guard_copies::run(&mut state.function);
+    Ok(())
+}
+
+/// Pass `idle-instructions`: inserts instructions without an effect that all code for a machine has.
+pub(super) fn idle_instructions(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::idle_instructions::run(&mut state.function, state.input.hardware.machine);
+    Ok(())
+}
+
+/// Pass `layout`: removes branches to the next block.
+pub(super) fn lay_out(state: &mut FunctionState<'_>) -> PassOutcome {
+    state.report_data.record_control_flow(&state.function);
+    let keeps_lines = state.options().is_for_debuggers();
+    layout::run(&mut state.function, keeps_lines);
+    Ok(())
+}
+
+/// Pass `settle-products`: inserts waits and fences for the registers of warpgroup matrix products.
+pub(super) fn settle_products(state: &mut FunctionState<'_>) -> PassOutcome {
+    state.remarks = opt::settle_products::run(&mut state.function);
+    Ok(())
+}
+
+/// Pass `serial-control`: computes control words that run one instruction after the other.
+pub(super) fn serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
+    state.controls = Some(serial::assign(&mut state.function, state.input.hardware));
+    Ok(())
+}
+
+/// Pass `control`: computes stalls, scoreboards, yields and register reuse.
+pub(super) fn control(state: &mut FunctionState<'_>) -> PassOutcome {
+    if state.plan.is_some_and(|plan| plan.backend.strategy().tunes_yields()) {
+        let warps = state
+            .allocation
+            .as_ref()
+            .map_or(1, |allocation| schedule::resident_warps(allocation, state.launch, state.input.hardware.machine));
+        let tuned = tune_yields::run(&mut state.function, state.input.hardware, warps);
+        if state.schedule_context().trace {
+            state.report_data.trace.push_str(&format!("phase 120: {}\n", tuned.note));
+        }
+        state.controls = Some(tuned.controls);
+        return Ok(());
+    }
+    state.controls = Some(control_words::run(&mut state.function, state.input.hardware));
+    Ok(())
+}
+
+/// Pass `encode`: encodes the instructions.
+pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
+    let Some(controls) = &state.controls else { return Err(internal_error("no control words were computed")) };
+    state.report_data.gather_code(&state.function, controls, state.input.hardware);
+    let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal_error)?;
+    code.register_aliases = std::mem::take(&mut state.register_aliases);
+    code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
+    // The frame of a function that moves its stack pointer at run time has no constant offsets.
+    if !state.selection.has_dynamic_stack {
+        code.saved_registers = saved_registers::rules(&state.function);
+    }
+    if state.options().reports.decisions {
+        code.spill_code = emit::spill_code(&state.function);
+        code.history = state.history.finish(&state.function, &state.alternatives);
+    }
+    state.code = Some(code);
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Synchronizations of the warp: inserts a `WARPSYNC` where an instruction needs the whole warp, and deletes those that are redundant.
+//!
+//! A `WARPSYNC` of all threads is redundant where the warp is converged: in code that no divergent branch and no call leads to, after
+//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
+//! waits. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
+//! is inserted before them.
+
+use oriole_ir::analysis::{ControlFlow, PostDominators};
+use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, Target};
+use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
+use oriole_support::Index;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::{ConvergenceRegion, Stats};
+use crate::definitions::Definitions;
+use crate::known::OperandFacts;
+
+/// The branches at which the warps of a function diverge, and the regions at whose exits they are converged again.
+pub(super) struct WarpConvergence<'a> {
+    /// The control-flow graph of the function.
+    pub(super) flow: &'a ControlFlow,
+    /// The blocks that end in a branch which threads of one warp may take differently.
+    pub(super) divergent: &'a [Block],
+    /// The regions after whose barrier all threads that entered the region together are sure to be converged.
+    pub(super) regions: &'a [ConvergenceRegion],
+}
+
+impl WarpConvergence<'_> {
+    /// Inserts the synchronizations that instructions need, then deletes the redundant ones; counts both in `stats`.
+    pub(super) fn update_synchronizations(&self, function: &mut Function, target: Target, stats: &mut Stats) {
+        stats.synchronizations_added = self.insert_synchronizations(function, target);
+        stats.synchronizations_removed = self.remove_synchronizations(function);
+    }
+
+    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the
+    /// number of instructions inserted.
+    fn insert_synchronizations(&self, function: &mut Function, target: Target) -> usize {
+        let is_matrix =
+            |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
+        let has_matrix = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_matrix(function, inst));
+        if !self.flow.reverse_post_order().iter().any(has_matrix) {
+            return 0;
+        }
+        let definitions = Definitions::compute(function);
+        let starts_diverged = self.diverged_blocks(function, &definitions);
+        let mut added = 0;
+        for &block in self.flow.reverse_post_order() {
+            let mut is_diverged = starts_diverged[block.position()];
+            let mut insts: Vec<Inst> = Vec::new();
+            for &inst in &function.blocks[block].insts.clone() {
+                if is_diverged && is_matrix(function, inst) {
+                    // Uniform registers of the operands are written after the synchronization, not by parts of the warp.
+                    let guard = function.insts[inst].guard;
+                    let is_computation = |&&inst: &&Inst| {
+                        matches!(function.insts[inst].op, Op::Machine(_)) && function.insts[inst].op.effect() == Effect::None
+                    };
+                    let computations = insts.iter().rev().take_while(is_computation).filter(|_| guard.is_none()).count();
+                    let synchronization = full_synchronization(function, target, inst);
+                    insts.insert(insts.len() - computations, synchronization);
+                    added += 1;
+                }
+                is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
+                insts.push(inst);
+            }
+            function.blocks[block].insts = insts;
+        }
+        added
+    }
+
+    /// Deletes each `WARPSYNC` of all threads in code where the warp is converged, unless it also orders memory. Returns the number of
+    /// instructions deleted.
+    fn remove_synchronizations(&self, function: &mut Function) -> usize {
+        let definitions = Definitions::compute(function);
+        let has_synchronization =
+            |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_synchronization(function, &definitions, inst));
+        if !self.flow.reverse_post_order().iter().any(has_synchronization) {
+            return 0;
+        }
+        let starts_diverged = self.diverged_blocks(function, &definitions);
+        let mut removed = 0;
+        for &block in self.flow.reverse_post_order() {
+            let mut is_diverged = starts_diverged[block.position()];
+            let mut insts = std::mem::take(&mut function.blocks[block].insts);
+            let before = insts.len();
+            insts.retain(|&inst| {
+                let is_redundant =
+                    !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
+                is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
+                !is_redundant
+            });
+            removed += before - insts.len();
+            function.blocks[block].insts = insts;
+        }
+        removed
+    }
+
+    /// Returns by block whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a region it
+    /// is converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait there for each
+    /// other.
+    fn diverged_blocks(&self, function: &Function, definitions: &Definitions) -> Vec<bool> {
+        let mut is_exit = vec![false; function.blocks.len()];
+        let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
+        for region in self.regions {
+            is_exit[region.exit.position()] = true;
+            exits.entry(region.entry).or_default().push(region.exit);
+        }
+        // In a block that only some threads reach, the others may be at another `WARPSYNC` of all threads. All threads go on then, but from
+        // different places, so the warp is converged after the block only if all threads reach it.
+        let post_dominators = PostDominators::compute(function, self.flow);
+        let ends_diverged = |block: Block, start: bool| {
+            let end = function.blocks[block].insts.iter().fold(start, |state, &inst| is_diverged_after(function, definitions, inst, state));
+            end || start && !post_dominators.dominates(block, function.entry())
+        };
+        let is_divergent: FxHashSet<Block> = self.divergent.iter().copied().collect();
+        let mut starts_diverged = vec![false; function.blocks.len()];
+        // Each block is visited at most twice: once as converged and once as diverged.
+        let mut work: Vec<(Block, bool)> = self.flow.reverse_post_order().iter().map(|&block| (block, false)).collect();
+        // A function other than a kernel may be called by a diverged warp.
+        if function.kind != FunctionKind::Kernel {
+            starts_diverged[function.entry().position()] = true;
+            work.push((function.entry(), true));
+        }
+        while let Some((block, start)) = work.pop() {
+            let end = ends_diverged(block, start);
+            let inside = self.flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
+            let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
+            // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at the
+            // exit.
+            let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
+            for next in spoiled.into_iter().chain(late_exits) {
+                if !std::mem::replace(&mut starts_diverged[next.position()], true) {
+                    work.push((next, true));
+                }
+            }
+        }
+        starts_diverged
+    }
+}
+
+/// Makes a `WARPSYNC` of all threads with the guard and the location of another instruction.
+fn full_synchronization(function: &mut Function, target: Target, like: Inst) -> Inst {
+    let guard = function.insts[like].guard;
+    let location = function.insts[like].location;
+    // Targets with clusters have a form without a mask.
+    let synchronization = if SystemLayout::of(target).shared_window == SharedWindow::Cluster {
+        function.new_inst(Op::Machine(Opcode::WARPSYNC), Symbols::from_iter([Symbol::ALL]), guard, &[], 0)
+    } else {
+        function.new_inst(Op::Machine(Opcode::WARPSYNC), Symbols::new(), guard, &[Operand::from(i64::from(u32::MAX))], 0)
+    };
+    function.insts[synchronization].location = location;
+    synchronization
+}
+
+/// Returns whether a warp may be diverged after an instruction, given whether it may be before. After a call, and after a synchronization
+/// of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
+fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
+    let data = &function.insts[inst];
+    match data.op.machine() {
+        Some(Opcode::CALL) => true,
+        Some(Opcode::WARPSYNC) if data.modifiers.contains(&Symbol::EXCLUSIVE) => true,
+        Some(Opcode::WARPSYNC) if is_full_synchronization(function, definitions, inst) => false,
+        // A synchronization is inserted before it, unless the warp is converged.
+        Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
+        _ => is_diverged,
+    }
+}
+
+/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory
+/// access attached.
+fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    if !data.is_machine(Opcode::WARPSYNC) {
+        return false;
+    }
+    let is_full = match function.operands(inst) {
+        [] => data.modifiers.as_slice() == [Symbol::ALL],
+        [mask] => data.modifiers.is_empty() && OperandFacts::new(function, definitions).word(mask) == Some(u32::MAX),
+        _ => false,
+    };
+    data.guard.is_none() && is_full
+}

@@ -1,0 +1,237 @@
+//! Folds constants that are added to an address into the offset of the access, and constant additions into each other.
+
+use super::{MAX_SUMS, OperandFolder};
+use crate::alternatives::mnemonic;
+use crate::definitions::KnownWord;
+use crate::rewrite::{Draft, single_register};
+use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs};
+use oriole_isa::{Memory, Opcode, RegFile, Symbol};
+use smallvec::SmallVec;
+
+/// A register or register pair plus a constant.
+pub(super) struct BasePlusConstant {
+    /// The register or register pair that the constant is added to.
+    pub(super) base: FoldedBase,
+    /// The constant that is added, in bytes for an address.
+    pub(super) constant: i64,
+}
+
+/// The base of an address, without added constants.
+#[derive(Clone, Copy)]
+pub(super) enum FoldedBase {
+    /// No base: the address is a constant.
+    Absent,
+    /// A register or an aligned register pair.
+    Registers(Part),
+    /// The lower and the upper half of a 64-bit base, in any two registers.
+    Halves(Part, Part),
+}
+
+impl OperandFolder {
+    /// Records that the offset of an address cannot take a constant.
+    fn record_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
+        self.alternatives.reject("fold", inst, || {
+            let form = format!("an address whose offset takes the addition of {constant:#x}");
+            (form, format!("the sum does not fit into the offset of {}", mnemonic(function, inst)))
+        });
+    }
+
+    /// Moves constants from the base of an address to its offset.
+    pub(super) fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
+        let operand = function.operands(inst)[at];
+        let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
+        // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
+        match part.count {
+            1 if has_narrow_address(opcode, &operand) || is_copy_target(function, inst, opcode, at) => {
+                self.fold_narrow_address(function, inst, opcode, at);
+            }
+            2 => self.fold_wide_address(function, inst, opcode, at, part),
+            _ => {}
+        }
+    }
+
+    /// Moves constants from a 32-bit base to the offset, one addition after the other.
+    fn fold_narrow_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
+        for _ in 0..MAX_SUMS {
+            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
+            let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
+            if !self.encodability.is_encodable(function, inst, &draft) {
+                self.record_offset(function, inst, sum.constant);
+                return;
+            }
+            draft.store(function, inst);
+            self.stats.offsets += 1;
+        }
+    }
+
+    /// Moves as many added constants as possible from a 64-bit base to the offset.
+    fn fold_wide_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
+        let (mut low, mut high) = (single_register(base, 0), single_register(base, 1));
+        let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
+        let mut number = 0_i64;
+        for _ in 0..MAX_SUMS {
+            let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
+            (low, high) = (next_low, next_high);
+            number = number.wrapping_add(added);
+            let base = aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers);
+            sums.push(BasePlusConstant { base, constant: number });
+        }
+        for (count, mut sum) in sums.into_iter().enumerate().rev() {
+            // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
+            // test instead of the halves.
+            let as_pair = BasePlusConstant { base: FoldedBase::Registers(base), constant: sum.constant };
+            let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
+                .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
+            if !fits {
+                self.record_offset(function, inst, sum.constant);
+                continue;
+            }
+            if let FoldedBase::Halves(low, high) = sum.base {
+                let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
+                sum.base = FoldedBase::Registers(pair);
+            }
+            if let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) {
+                draft.store(function, inst);
+                self.stats.offsets += count + 1;
+                return;
+            }
+        }
+    }
+
+    /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
+    fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
+        match self.definitions.known_content(function, part) {
+            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: FoldedBase::Absent, constant: i64::from(number as i32) }),
+            Some(KnownWord::Constant { .. }) => None,
+            None => {
+                let (base, number, _) = self.match_addition(function, part)?;
+                Some(BasePlusConstant { base: FoldedBase::Registers(base), constant: i64::from(number as i32) })
+            }
+        }
+    }
+
+    /// Matches a 64-bit sum: `low + constant` with its carry, and `high + constant + carry`. Returns the halves of the other summand and
+    /// the 64-bit constant.
+    fn match_wide_addition(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
+        let (lower, low, carry) = self.match_addition(function, low)?;
+        let origin = self.definitions.origin(function, high);
+        let inst = self.definitions.unguarded(function, origin.value)?;
+        let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
+        let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
+        let reads_carry = carry_in.part().is_some_and(|read| Some(read.value) == carry) && carry_in.signs.is_empty();
+        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
+        if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
+            return None;
+        }
+        let (upper, high) = self.register_and_constant(function, &[*first, *second, *third])?;
+        Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
+    }
+
+    /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the predicate with the carry.
+    fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
+        let origin = self.definitions.origin(function, part);
+        let inst = self.definitions.unguarded(function, origin.value)?;
+        let data = &function.insts[inst];
+        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
+        if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !is_first_result {
+            return None;
+        }
+        let [first, second, third] = function.sources(inst) else { return None };
+        let carry = function.results(inst).get(1).and_then(Operand::value);
+        let (base, number) = self.register_and_constant(function, &[*first, *second, *third])?;
+        Some((base, number, carry))
+    }
+
+    /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
+    /// constants.
+    pub(super) fn register_and_constant(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
+        let mut register = None;
+        let mut number = None;
+        for summand in summands {
+            if !summand.signs.is_empty() {
+                return None;
+            }
+            let known = match summand.kind {
+                OperandKind::Integer(known) => Some(known as u32),
+                OperandKind::Zero(RegFile::General) => Some(0),
+                OperandKind::Value(part) => match self.definitions.known_content(function, part) {
+                    Some(KnownWord::Integer(known)) => Some(known),
+                    _ => None,
+                },
+                _ => return None,
+            };
+            match (known, summand.part()) {
+                (Some(0), _) => {}
+                // Two nonzero constants could carry twice, which one 64-bit constant cannot express.
+                (Some(known), _) => number = Some(known).filter(|_| number.is_none()).map(Some)?,
+                (None, Some(part)) if function.values[part.value].file == RegFile::General && register.is_none() => {
+                    register = Some(self.definitions.origin(function, part));
+                }
+                _ => return None,
+            }
+        }
+        Some((register?, number.unwrap_or(0)))
+    }
+
+    /// Combines two additions of constants: `(a + 4) + 8` becomes `a + 12`, unless a carry of the second one is read.
+    pub(super) fn combine_additions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+        let data = &function.insts[inst];
+        let wants_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
+        if opcode != Opcode::IADD3 || !data.modifiers.is_empty() || wants_carry || function.sources(inst).len() != 3 {
+            return;
+        }
+        let numbers: SmallVec<[usize; 3]> = (0..3).filter(|&at| function.sources(inst)[at].integer().is_some()).collect();
+        let [at] = numbers.as_slice() else { return };
+        let number = function.sources(inst)[*at];
+        for other in (0..3).filter(|other| other != at) {
+            let operand = function.sources(inst)[other];
+            let Some(part) = operand.part().filter(|_| operand.signs == Signs::NONE && number.signs == Signs::NONE) else { continue };
+            let Some((base, added, _)) = self.match_addition(function, part).filter(|found| found.1 != 0) else { continue };
+            let joined = (number.integer().unwrap_or_default() as u32).wrapping_add(added);
+            let sources = function.sources_mut(inst);
+            sources[*at].kind = OperandKind::Integer(i64::from(joined));
+            sources[other].kind = OperandKind::Value(base);
+            self.stats.sums += 1;
+        }
+    }
+}
+
+/// Returns whether an instruction has 32-bit addresses, with an unscaled base.
+fn has_narrow_address(opcode: Opcode, base: &Operand) -> bool {
+    matches!(opcode.properties().memory, Memory::Shared | Memory::Local | Memory::Constant) && base.suffixes().next().is_none()
+}
+
+/// Returns whether operand `at` is the base of the shared-memory address that an asynchronous copy writes to, which is its first address.
+fn is_copy_target(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
+    let is_first = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
+    opcode == Opcode::LDGSTS && function.operands(inst).iter().position(is_first) == Some(at)
+}
+
+/// Returns the draft with the base `at` of an address replaced by `sum`: its register as the base, its constant added to the offset. `None`
+/// if the offset overflows.
+fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Draft> {
+    let role = draft.operands[at].role;
+    // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
+    let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
+    let start = draft.operands[..at].iter().rposition(|operand| !is_term(operand)).map_or(0, |before| before + 1);
+    let mut terms = (start..draft.operands.len()).take_while(|&at| is_term(&draft.operands[at]));
+    let offset = terms.find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
+    let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
+    let new = OperandKind::Integer(old.checked_add(sum.constant)?);
+    draft.operands[at].kind = match sum.base {
+        FoldedBase::Absent => OperandKind::Zero(RegFile::General),
+        FoldedBase::Registers(base) => OperandKind::Value(base),
+        FoldedBase::Halves(..) => return None,
+    };
+    match offset {
+        Some(offset) => draft.operands[offset].kind = new,
+        None => draft.operands.insert(at + 1, Operand::new(new).with_role(role)),
+    }
+    Some(draft)
+}
+
+/// Returns two registers as one part of a value; `None` if they are not an aligned pair of it.
+pub(super) fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
+    let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
+    (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })
+}

@@ -1,0 +1,70 @@
+//! The common part of the strategies that order regions as backend B and differ from it outside of regions.
+//!
+//! Such a strategy consists of a name, a description and one [`Variation`]; everything else is that of backend B. The strategies `global`,
+//! `software-pipelining`, `barrier-coalescence`, `prefetch` and `warp-schedule` are values of [`WeightedVariant`].
+
+use oriole_ir::Function;
+
+use super::rearrange::{CodeChange, RearrangeContext};
+use super::reason::Reason;
+use super::strategy::{RegionScheduler, Strategy};
+use super::weighted::WeightedScheduling;
+
+/// A strategy that orders the regions of a function as backend B, and does one thing more.
+pub(super) struct WeightedVariant {
+    /// The name on the command line.
+    pub(super) name: &'static str,
+    /// The one-line description for help texts.
+    pub(super) description: &'static str,
+    /// What the strategy does beyond ordering the regions.
+    pub(super) variation: Variation,
+}
+
+/// What a [`WeightedVariant`] does beyond ordering the regions of a function.
+pub(super) enum Variation {
+    /// Changes the function before its regions are ordered. The function returns every change with its reason.
+    Rearrange(fn(&mut Function, RearrangeContext<'_>) -> Vec<CodeChange>),
+    /// Chooses the yield flags of the control words by a simulation of several warps, after the order is final.
+    TuneYields,
+}
+
+impl Strategy for WeightedVariant {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn description(&self) -> &'static str {
+        self.description
+    }
+
+    /// Returns the reasons of backend B, which orders the regions.
+    fn reasons(&self) -> &'static [Reason] {
+        WeightedScheduling.reasons()
+    }
+
+    /// Returns the region scheduler of backend B.
+    fn scheduler(&self) -> RegionScheduler {
+        WeightedScheduling.scheduler()
+    }
+
+    /// Returns false: the caller does not ask this strategy whether more registers would give a faster order.
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+
+    fn tunes_yields(&self) -> bool {
+        matches!(self.variation, Variation::TuneYields)
+    }
+
+    fn rearranges(&self) -> bool {
+        matches!(self.variation, Variation::Rearrange(_))
+    }
+
+    /// Changes the function and returns every change with its reason.
+    fn rearrange(&self, function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
+        match self.variation {
+            Variation::Rearrange(rearrange) => rearrange(function, context),
+            Variation::TuneYields => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Schedules one block: finds an order of its regions within a register budget, and applies it.
+
+use super::live::{LiveValues, elementwise_max, peak_pressure};
+use super::{ScheduleError, Scheduler, Stats};
+use crate::backend::{self, AllocationStage, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
+use crate::carried::carried_edges;
+use crate::check::{self};
+use crate::code::Code;
+use crate::graph::Builder;
+use crate::in_flight::InFlightResults;
+use crate::occupancy_tradeoff::BlockOutcome;
+use crate::pressure::{Counts, PressureTracker};
+use crate::report::trace::{AttemptVerdict, TracedRegion};
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Block, Function};
+use std::ops::Range;
+
+/// Working state that is reused from block to block, to avoid allocations.
+pub(super) struct BlockScratch<'a, 'm> {
+    /// Builds dependency graphs.
+    pub(super) builder: Builder<'m>,
+    /// Counts live registers.
+    pub(super) tracker: PressureTracker,
+    /// The scheduler of the backend, which is called for each region.
+    pub(super) scheduler: RegionScheduler,
+    /// The results that are in flight at the current position.
+    pub(super) in_flight: &'a mut InFlightResults<'m>,
+    /// Dependences of the current block on its previous execution, if its only region is the body of a loop.
+    pub(super) carried: Vec<CarriedEdge>,
+}
+
+/// A new order of a block, with its estimated time.
+pub(super) struct BlockOrder {
+    /// Positions in the code, in the new order.
+    pub(super) order: Vec<usize>,
+    /// Estimated cycles of the old order.
+    pub(super) cycles_before: u64,
+    /// Estimated cycles of the new order.
+    pub(super) cycles: u64,
+    /// Lower bound on the cycles of any order.
+    pub(super) lower_bound_cycles: u64,
+    /// Whether the backend reported that more registers would have given a faster order.
+    exceeded_scarcity: bool,
+    /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
+    pub(super) proved_and_unproved: (usize, usize),
+    /// The decisions of each region, if they are traced.
+    pub(super) regions: Vec<TracedRegion>,
+}
+
+/// The result of the search for an order of a block within a register budget.
+pub(super) struct BudgetSearch {
+    /// The new order. `None` if every order that was tried needs too many registers.
+    pub(super) attempt: Option<BlockOrder>,
+    /// Estimated cycles of the new order, or of the old order if there is no new one.
+    pub(super) cycles: u64,
+    /// Lower bound on the cycles of any order.
+    pub(super) lower_bound_cycles: u64,
+    /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
+    pub(super) peak: Option<Counts>,
+    /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
+    pub(super) wanted_more_registers: bool,
+    /// All attempts, for the trace; empty unless tracing is on.
+    pub(super) traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
+}
+
+impl Scheduler<'_> {
+    /// Schedules a block with at most `allowed` registers of each class. Returns its estimated cycles and its maximum number of live
+    /// registers.
+    pub(super) fn schedule_with_budget(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        live: &LiveValues,
+        allowed: Counts,
+    ) -> BlockOutcome {
+        let untraced = Scheduler { trace: false, ..*self };
+        let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
+        scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+        let attempt = untraced.schedule_regions(code, range, scratch, &settings);
+        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
+    }
+
+    /// Searches for an order of a block within a register target. `old` is the number of registers of each class that the old order needs;
+    /// the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within the
+    /// target is searched first.
+    pub(super) fn find_order(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        live: &LiveValues,
+        target: Counts,
+        old: Counts,
+    ) -> BudgetSearch {
+        let allowed = elementwise_max(target, old);
+        let mut traced_attempts = Vec::new();
+        if old[0] > self.register_limit as i32 {
+            let mut without_spills = allowed;
+            without_spills[0] = target[0];
+            let found = self.find_within_budget(code, range, scratch, live, without_spills);
+            if found.attempt.is_some() {
+                return found;
+            }
+            traced_attempts = found.traced_attempts;
+        }
+        let mut found = self.find_within_budget(code, range, scratch, live, allowed);
+        found.traced_attempts.splice(0..0, traced_attempts);
+        found
+    }
+
+    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
+    /// `reduce-reg`.
+    fn find_within_budget(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        live: &LiveValues,
+        allowed: Counts,
+    ) -> BudgetSearch {
+        let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
+        let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
+        for (mode, knobs) in modes {
+            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
+            scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+            let mut attempt = self.schedule_regions(code, range, scratch, &settings);
+            let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+            is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
+            let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
+            if self.trace {
+                let verdict =
+                    if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
+                traced_attempts.push((mode, std::mem::take(&mut attempt.regions), verdict));
+            }
+            if fits {
+                return BudgetSearch {
+                    cycles: attempt.cycles,
+                    lower_bound_cycles: attempt.lower_bound_cycles,
+                    attempt: Some(attempt),
+                    peak: Some(found),
+                    wanted_more_registers: is_tight,
+                    traced_attempts,
+                };
+            }
+            (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
+        }
+        BudgetSearch {
+            attempt: None,
+            cycles: cycles_before,
+            lower_bound_cycles,
+            peak: None,
+            wanted_more_registers: is_tight,
+            traced_attempts,
+        }
+    }
+
+    /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
+    /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
+    /// the end of the previous execution.
+    pub(super) fn carried_dependences<F: Fn(u32) -> Option<u32>>(
+        &self,
+        code: &Code,
+        (block, range): (Block, &Range<usize>),
+        flow: &ControlFlow,
+        sources: impl FnOnce() -> F,
+    ) -> Vec<CarriedEdge> {
+        let strategy = self.backend.strategy();
+        if !strategy.uses_loop_edges() || !flow.successors(block).contains(&block) {
+            return Vec::new();
+        }
+        match &code.regions(range.clone(), strategy.longest_region())[..] {
+            [region] => carried_edges(code, region.clone(), self.model, sources()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
+    pub(super) fn schedule_regions(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        settings: &Settings,
+    ) -> BlockOrder {
+        let BlockScratch { builder, tracker, scheduler, in_flight, carried } = scratch;
+        in_flight.restart_block();
+        let strategy = self.backend.strategy();
+        let mut attempt = BlockOrder {
+            order: Vec::with_capacity(range.len()),
+            cycles_before: 0,
+            cycles: 0,
+            lower_bound_cycles: 0,
+            exceeded_scarcity: false,
+            proved_and_unproved: (0, 0),
+            regions: Vec::new(),
+        };
+        for region in code.regions(range.clone(), strategy.longest_region()) {
+            (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
+            let graph = builder.build_after(code, region.clone(), &|register| in_flight.cycles_until(register));
+            let before = backend::estimate(code, &graph, self.costs, region.clone());
+            attempt.cycles_before += u64::from(before.issued);
+            // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
+            // returns the old order if it finds no better one.
+            let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
+            // The backend must run even if no order can be faster, if the caller needs its report whether registers were scarce.
+            let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
+            let lower_bound = backend::lower_bound(code, &graph, self.costs);
+            attempt.lower_bound_cycles += u64::from(lower_bound.issued);
+            // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
+            if !always_use && !needs_register_report && !self.trace && !lower_bound.is_shorter_than(before) {
+                attempt.cycles += u64::from(before.issued);
+                tracker.enter_region(code, region.clone());
+                region.clone().for_each(|position| tracker.step(code, &code.items[position]));
+                attempt.add_region(code, region, in_flight);
+                continue;
+            }
+            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings, carried }, tracker);
+            let is_better = always_use || schedule.length.is_shorter_than(before);
+            attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
+            match schedule.search {
+                Search::None => {}
+                Search::Optimal => attempt.proved_and_unproved.0 += 1,
+                Search::Ended | Search::TooLarge => attempt.proved_and_unproved.1 += 1,
+            }
+            attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
+            if self.trace {
+                let start = region.start - range.start;
+                attempt.regions.push(TracedRegion::new(&schedule, range.start, start, before, is_better));
+            }
+            if is_better {
+                attempt.add_region(code, schedule.order, in_flight);
+            } else {
+                attempt.add_region(code, region, in_flight);
+            }
+        }
+        (attempt.order.len() + range.start..range.end).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
+        attempt
+    }
+
+    /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order.
+    pub(super) fn apply_order(
+        &self,
+        function: &mut Function,
+        code: &Code,
+        block: Block,
+        range: &Range<usize>,
+        attempt: Option<BlockOrder>,
+        stats: &mut Stats,
+    ) -> Result<(), ScheduleError> {
+        let Some(attempt) = attempt else { return Ok(()) };
+        if self.verify {
+            check::check(code, range.clone(), &attempt.order).map_err(|violation| ScheduleError { block, violation })?;
+        }
+        stats.cycles_before += attempt.cycles_before;
+        stats.cycles_after += attempt.cycles;
+        stats.proved_and_unproved =
+            (stats.proved_and_unproved.0 + attempt.proved_and_unproved.0, stats.proved_and_unproved.1 + attempt.proved_and_unproved.1);
+        if attempt.order.iter().copied().eq(range.clone()) {
+            return Ok(());
+        }
+        stats.blocks += 1;
+        let old = std::mem::take(&mut function.blocks[block].insts);
+        function.blocks[block].insts = attempt.order.iter().map(|position| old[position - range.start]).collect();
+        Ok(())
+    }
+}
+
+impl BlockOrder {
+    /// Appends the items of a region to the order.
+    fn add_region(&mut self, code: &Code, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlightResults<'_>) {
+        let start = self.order.len();
+        self.order.extend(order);
+        self.order[start..].iter().for_each(|&position| in_flight.step(code, &code.items[position]));
+    }
+
+    /// Appends a scheduling barrier to the order and updates the register pressure.
+    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlightResults<'_>) {
+        tracker.step_barrier(code, barrier);
+        self.add_region(code, [barrier], in_flight);
+    }
+}

@@ -1,0 +1,72 @@
+//! The registers that are live in a block of SSA code, and their maximum number for an order of the block.
+
+use crate::code::products::ProductRegisters;
+use crate::code::{Code, REGISTER_CLASSES, from_ir};
+use crate::pressure::{BlockLiveness, Counts, PressureTracker};
+use oriole_ir::analysis::{ControlFlow, Liveness};
+use oriole_ir::{Block, Function};
+use std::ops::Range;
+
+/// Register groups of the values that are live at the start of a block, phi results included, and at its end.
+pub(crate) struct LiveValues {
+    /// Register groups that are live at the start.
+    at_start: Vec<u32>,
+    /// Register groups that are live at the end.
+    at_end: Vec<u32>,
+}
+
+impl LiveValues {
+    /// Returns the register groups that are live at the start and the end of a block.
+    pub(crate) fn of_block(function: &Function, numbers: &from_ir::ValueNumbers, liveness: &Liveness, block: Block) -> LiveValues {
+        let groups = |value: oriole_ir::Value| numbers.groups_of_value(value);
+        let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
+        LiveValues {
+            at_start: liveness.live_in(block).iter().copied().chain(phis).flat_map(groups).collect(),
+            at_end: liveness.live_out(block).iter().copied().flat_map(groups).collect(),
+        }
+    }
+
+    /// Returns the lists for the pressure tracker.
+    pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
+        BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
+    }
+}
+
+/// Returns the maximum number of live registers of each class in a function in SSA form, in its current order.
+pub(super) fn peak_of_function(function: &Function) -> Counts {
+    let flow = ControlFlow::compute(function);
+    let liveness = Liveness::compute(function, &flow);
+    let numbers = from_ir::ValueNumbers::new(function);
+    let products = ProductRegisters::on_values(function, &numbers);
+    let mut tracker = PressureTracker::new(numbers.empty().groups().len());
+    let mut peak = [0; REGISTER_CLASSES];
+    for &block in &function.layout {
+        let mut code = numbers.empty();
+        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_values(&mut code, &numbers, function, &products, inst));
+        let range = 0..code.items.len();
+        let live = LiveValues::of_block(function, &numbers, &liveness, block);
+        peak = elementwise_max(peak, peak_pressure(&code, &range, &mut tracker, live.as_liveness(), range.clone()));
+    }
+    peak
+}
+
+/// Returns the elementwise maximum, by register class.
+pub(super) fn elementwise_max(first: Counts, second: Counts) -> Counts {
+    std::array::from_fn(|class| first[class].max(second[class]))
+}
+
+/// Returns the maximum number of live registers of each class in a block, for a given order.
+pub(super) fn peak_pressure(
+    code: &Code,
+    range: &Range<usize>,
+    tracker: &mut PressureTracker,
+    liveness: BlockLiveness<'_>,
+    order: impl Iterator<Item = usize>,
+) -> Counts {
+    tracker.enter_block(code, range.clone(), liveness);
+    tracker.enter_region(code, range.clone());
+    for position in order {
+        tracker.step(code, &code.items[position]);
+    }
+    tracker.peak()
+}
