@@ -115,6 +115,6 @@ impl Generator {
 
     /// Generates a change of the number of registers, which has no effect on results.
     pub(super) fn register_count(&mut self) -> Op {
-        self.plain("setmaxnreg.{inc/dec}.sync.aligned.u32 {24/40/104/152/232}")
+        self.plain("setmaxnreg.inc.sync.aligned.u32 {24/40/104/152/232}")
     }
 }
