@@ -184,9 +184,16 @@ impl Barrier {
     }
 }
 
+/// Emits the call of a runtime function without arguments and results.
+pub(crate) fn call_runtime(select: &mut Select<'_>, name: String) {
+    let symbol = select.b.symbol(&name);
+    select.callees.add(name);
+    select.b.emit("CALL.ABS.NOINC {}", &[Reference { symbol, offset: 0, kind: ReferenceKind::Call }.into()]);
+}
+
 /// Emits a branch that is taken if some threads of the warp that have not exited are not active here. All active threads take the same
 /// side.
-fn branch_if_diverged(select: &mut Select<'_>, apart: Block) {
+pub(crate) fn branch_if_diverged(select: &mut Select<'_>, apart: Block) {
     let all = Operand::URZ.with_signs(Signs::INVERT);
     let operands = match () {
         // The mask of the threads to consider: all.

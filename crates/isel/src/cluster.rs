@@ -8,51 +8,99 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::barrier::{branch_if_diverged, call_runtime};
 use crate::bulk::reduction_name;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
+use crate::runtime::barrier_name;
 use crate::select::Select;
+
+/// An operation of the barrier of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClusterBarrier {
+    Arrive,
+    ArriveRelaxed,
+    Wait,
+}
+
+impl ClusterBarrier {
+    /// Returns the name of the operation in that of its runtime function.
+    fn name(self) -> &'static str {
+        match self {
+            ClusterBarrier::Arrive => "cluster_arrive",
+            ClusterBarrier::ArriveRelaxed => "cluster_arrive_relaxed",
+            ClusterBarrier::Wait => "cluster_wait",
+        }
+    }
+}
 
 /// Selects `barrier.cluster.arrive` and `barrier.cluster.wait`.
 ///
-/// A kernel launched without clusters has no cluster barrier. There every block is a cluster of its own, so that a barrier of the block
-/// does the same: as in ptxas' code, the arrival does nothing then and the wait is `BAR.SYNC`.
+/// The hardware counts warps. Without `.aligned`, threads of one warp may execute different instructions; a diverged warp calls a runtime
+/// function in which its threads meet.
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(cluster) = LaunchLayout::of(select.target).cluster else { return select.unsupported(ptx) };
-    let is_wait = ptx.has(Modifier::Wait);
-    if ptx.has(Modifier::Aligned) {
-        select.reconverge_warp();
-    }
+    let operation = match () {
+        () if ptx.has(Modifier::Wait) => ClusterBarrier::Wait,
+        () if ptx.has(Modifier::Relaxed) => ClusterBarrier::ArriveRelaxed,
+        () => ClusterBarrier::Arrive,
+    };
     select.barriers = select.barriers.max(1);
+    if ptx.has(Modifier::Aligned) || select.is_warp_converged() {
+        select.reconverge_warp();
+        select.branch_around(|select| converged_barrier(select, cluster.is_explicit, operation));
+        return Ok(());
+    }
     select.branch_around(|select| {
-        let word = select.constant_word(cluster.is_explicit);
-        let is_explicit = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, 0x1, PT", &[word]);
-        let [inside, outside, after] = [(); 3].map(|()| select.b.new_block());
-        let condition = select.condition(is_explicit);
-        select.b.branch(Some(condition), inside);
-        select.b.branch(None, outside);
+        let [together, apart, after] = [(); 3].map(|()| select.b.new_block());
+        branch_if_diverged(select, apart);
+        select.b.branch(None, together);
 
-        select.start(outside);
-        if is_wait {
-            select.b.emit("BAR.SYNC.DEFER_BLOCKING 0x0, 0x0", &[]);
-        }
+        select.start(apart);
+        call_runtime(select, barrier_name(operation.name(), false));
         select.b.branch(None, after);
-        select.unlikely.push(outside);
+        select.unlikely.push(apart);
 
-        select.start(inside);
-        if is_wait {
-            select.b.emit("UCGABAR_WAIT", &[]);
-            select.fence(Order::Acquire, Scope::Cluster);
-        } else {
-            if !ptx.has(Modifier::Relaxed) {
-                select.fence(Order::Release, Scope::Cluster);
-            }
-            select.b.emit("UCGABAR_ARV", &[]);
-        }
+        select.start(together);
+        converged_barrier(select, cluster.is_explicit, operation);
         select.b.branch(None, after);
         select.start(after);
-        Ok(())
-    })
+    });
+    Ok(())
+}
+
+/// Emits an operation of the barrier for a converged warp. `is_explicit` is the place of the constant that says whether the launch has
+/// clusters.
+///
+/// A kernel launched without clusters has no cluster barrier. There every block is a cluster of its own, so that a barrier of the block
+/// does the same: as in ptxas' code, the arrival does nothing then and the wait is `BAR.SYNC`.
+fn converged_barrier(select: &mut Select<'_>, is_explicit: u32, operation: ClusterBarrier) {
+    let word = select.constant_word(is_explicit);
+    let is_explicit = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, 0x1, PT", &[word]);
+    let [inside, outside, after] = [(); 3].map(|()| select.b.new_block());
+    let condition = select.condition(is_explicit);
+    select.b.branch(Some(condition), inside);
+    select.b.branch(None, outside);
+
+    select.start(outside);
+    if operation == ClusterBarrier::Wait {
+        select.b.emit("BAR.SYNC.DEFER_BLOCKING 0x0, 0x0", &[]);
+    }
+    select.b.branch(None, after);
+    select.unlikely.push(outside);
+
+    select.start(inside);
+    if operation == ClusterBarrier::Wait {
+        select.b.emit("UCGABAR_WAIT", &[]);
+        select.fence(Order::Acquire, Scope::Cluster);
+    } else {
+        if operation == ClusterBarrier::Arrive {
+            select.fence(Order::Release, Scope::Cluster);
+        }
+        select.b.emit("UCGABAR_ARV", &[]);
+    }
+    select.b.branch(None, after);
+    select.start(after);
 }
 
 /// Selects `mapa`.

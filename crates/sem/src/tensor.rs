@@ -4,7 +4,8 @@
 //!
 //! 1. The products are exact. Subnormal operands count with their value.
 //! 2. All addends are aligned to the largest exponent among them and truncated (towards zero) after a fixed number of fraction bits. The
-//!    exponent of a product is the sum of its operands' exponents, although the product of two significands may be 2 or more.
+//!    exponent of a product is the sum of its operands' exponents, although the product of two significands may be 2 or more. The exponent
+//!    to which addends are aligned is at least -133.
 //! 3. The aligned addends are summed exactly.
 //! 4. The sum is truncated to f32, or rounded to nearest even to f16. A sum beyond the range is infinity. Zero is always +0.
 //!
@@ -15,6 +16,9 @@ use crate::convert::{Overflow, float_to_float};
 use crate::exact::{Exact, Number};
 use crate::float::{self, Mode};
 use crate::format::{F16, F32, Format, Rounding};
+
+/// The least exponent to which addends are aligned. Products of bf16 or tf32 may be smaller.
+const LEAST_EXPONENT: i32 = -133;
 
 /// How a generation of tensor cores sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +125,7 @@ impl TensorCore {
     /// Aligns, sums and rounds finite addends.
     fn sum(self, addends: &[Addend], accumulator: Accumulator) -> u64 {
         let Some(largest) = addends.iter().map(|addend| addend.exponent).max() else { return 0 };
-        let last_place = largest - self.fraction_bits as i32;
+        let last_place = largest.max(LEAST_EXPONENT) - self.fraction_bits as i32;
         let aligned = |addend: &Addend| {
             let (magnitude, _) = addend.value.round_at(last_place, Rounding::Zero);
             if addend.value.negative { -(magnitude as i128) } else { magnitude as i128 }

@@ -16,7 +16,7 @@ const FORMS_PER_ROW: usize = 40;
 /// asynchronous copies and multicast memory.
 #[rustfmt::skip]
 const LEFT_OUT: &[&str] = &[
-    "barrier.cluster", "clusterlaunchcontrol", "cp.async.bulk", "cp.reduce", "getctarank", "istypep", "mapa", "multimem",
+    "clusterlaunchcontrol", "cp.async.bulk", "cp.reduce", "istypep", "multimem",
     "red.async", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq",
 ];
 

@@ -38,10 +38,12 @@ pub enum Feature {
     MemoryBarriers,
     /// Matrix products of warpgroups.
     Warpgroups,
+    /// Accesses to shared memory of the cluster, and its barrier; each block is a cluster of its own.
+    Clusters,
 }
 
 impl Feature {
-    pub const ALL: [Feature; 17] = [
+    pub const ALL: [Feature; 18] = [
         Feature::VectorRegisters,
         Feature::VectorMoves,
         Feature::Approximations,
@@ -59,10 +61,16 @@ impl Feature {
         Feature::AsyncCopies,
         Feature::MemoryBarriers,
         Feature::Warpgroups,
+        Feature::Clusters,
     ];
 
     /// Features for tensor cores and asynchronous copies. [`Features::draw_tensor`] draws them.
     pub const TENSOR: [Feature; 4] = [Feature::Matrices, Feature::AsyncCopies, Feature::MemoryBarriers, Feature::Warpgroups];
+
+    /// Returns whether only programs with a feature of [`Feature::TENSOR`] can have the feature.
+    fn is_of_tensor_programs(self) -> bool {
+        self == Feature::Clusters || Feature::TENSOR.contains(&self)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -83,6 +91,7 @@ impl Feature {
             Feature::AsyncCopies => "async-copies",
             Feature::MemoryBarriers => "memory-barriers",
             Feature::Warpgroups => "warpgroups",
+            Feature::Clusters => "clusters",
         }
     }
 
@@ -90,7 +99,8 @@ impl Feature {
         Feature::ALL.into_iter().find(|feature| feature.name() == name)
     }
 
-    /// Returns the number of programs per thousand that have the feature; for a feature of [`Feature::TENSOR`], of the tensor programs.
+    /// Returns the number of programs per thousand that have the feature; for a feature of [`Feature::TENSOR`], of the tensor
+    /// programs, and for [`Feature::Clusters`], of those for sm_90 and later.
     fn per_mille(self) -> usize {
         match self {
             Feature::LargeConstants => 12,
@@ -103,6 +113,7 @@ impl Feature {
             Feature::CollectiveFunctions => 400,
             Feature::Matrices | Feature::AsyncCopies | Feature::MemoryBarriers => 600,
             Feature::Warpgroups => 400,
+            Feature::Clusters => 250,
         }
     }
 
@@ -137,7 +148,7 @@ impl Features {
     /// does not change the others.
     pub fn draw(rng: &mut Rng, excluded: Features) -> Features {
         let mut drawn = Features::default();
-        for feature in Feature::ALL.into_iter().filter(|feature| !Feature::TENSOR.contains(feature)) {
+        for feature in Feature::ALL.into_iter().filter(|feature| !feature.is_of_tensor_programs()) {
             let wanted = rng.below(1000) < feature.per_mille();
             if wanted && !excluded.has(feature) {
                 drawn = drawn.with(feature);
@@ -155,6 +166,12 @@ impl Features {
                 allowed.iter().filter(|feature| rng.below(1000) < feature.per_mille()).fold(drawn, |drawn, &feature| drawn.with(feature));
         }
         drawn
+    }
+
+    /// Adds [`Feature::Clusters`] to those of a tensor program for sm_90 or later, or not.
+    pub fn draw_clusters(self, rng: &mut Rng, excluded: Features) -> Features {
+        let wanted = rng.below(1000) < Feature::Clusters.per_mille();
+        if wanted && !excluded.has(Feature::Clusters) { self.with(Feature::Clusters) } else { self }
     }
 
     /// Returns whether there is a feature of [`Feature::TENSOR`].
@@ -183,7 +200,7 @@ mod tests {
                 seen[feature as usize] += usize::from(features.has(feature));
             }
         }
-        for feature in Feature::ALL.into_iter().filter(|feature| !Feature::TENSOR.contains(feature)) {
+        for feature in Feature::ALL.into_iter().filter(|feature| !feature.is_of_tensor_programs()) {
             let expected = feature.per_mille() * 4;
             assert!(seen[feature as usize].abs_diff(expected) < expected / 2 + 8, "{}: {}", feature.name(), seen[feature as usize]);
             assert_eq!(Feature::from_name(feature.name()), Some(feature));

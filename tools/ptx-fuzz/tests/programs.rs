@@ -58,7 +58,7 @@ fn interpreter_and_machine_code_agree() {
 /// Programs that failed in the past, in the simulator or on a GPU, and how they were compiled: wrong code, bugs in verifiers and
 /// simulators, deadlocks. They are in `once_failed`, under their seeds at the time: the generator now makes other programs from these
 /// seeds.
-const ONCE_FAILED: [(u64, &str, u8); 31] = [
+const ONCE_FAILED: [(u64, &str, u8); 33] = [
     (290, "sm_90a", 3),
     (428, "sm_90a", 3),
     (817, "sm_90a", 3),
@@ -90,6 +90,10 @@ const ONCE_FAILED: [(u64, &str, u8); 31] = [
     (407_422, "sm_75", 2),
     (603_978, "sm_120a", 2),
     (701_834, "sm_80", 3),
+    // A tensor program: shuffles that sort the indices of a sparse matrix in a diverged warp.
+    (20_008_056, "sm_100a", 0),
+    // The barrier of a cluster without `.aligned` in a diverged warp.
+    (40_000_184, "sm_90a", 0),
 ];
 
 /// Programs that failed with an explicit backend and mode of the scheduler.

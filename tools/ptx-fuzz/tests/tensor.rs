@@ -64,3 +64,23 @@ fn programs_have_the_instructions_of_their_features() {
         assert!(!wanted.iter().any(|instruction| text.contains(instruction)), "{}", feature.name());
     }
 }
+
+/// Programs with the feature `clusters` use the cluster of the block; others do not.
+#[test]
+fn some_programs_use_clusters() {
+    let texts = |without: Features| -> Vec<String> { (0..150).map(|seed| case(seed, without).text).collect() };
+    let (with, without) = (texts(Features::default()), texts(Features::default().with(Feature::Clusters)));
+    let instructions = [
+        "mapa.shared::cluster",
+        "mapa.u64",
+        "getctarank",
+        "ld.shared::cluster",
+        "barrier.cluster.wait",
+        "shared::cluster.b64 _",
+        "setmaxnreg",
+    ];
+    for instruction in instructions {
+        assert!(with.iter().any(|text| text.contains(instruction)), "{instruction}");
+        assert!(!without.iter().any(|text| text.contains(instruction)), "{instruction}");
+    }
+}

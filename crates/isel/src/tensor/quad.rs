@@ -72,8 +72,10 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     assign(select, ptx.operand(0), d_type, &results)
 }
 
-/// Emits what depends on the number of the thread only.
+/// Emits what depends on the number of the thread only. The warp may have diverged, and a shuffle reads registers of active threads only, so
+/// the warp reconverges first.
 fn quad(select: &mut Select<'_>) -> Quad {
+    select.reconverge_warp();
     let lane = select.b.define(Class::R, "S2R $, SR_LANEID", &[]);
     let [own, base] = [0x1c_u32, 0xc].map(|mask| select.bitwise_and(lane, mask.into()));
     let bits = [1_u32, 2].map(|bit| select.bitwise_and(lane, bit.into()));

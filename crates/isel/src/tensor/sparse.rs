@@ -131,7 +131,9 @@ struct Thread {
 }
 
 impl Thread {
+    /// Emits the position. The warp may have diverged, and a shuffle reads registers of active threads only, so the warp reconverges first.
     fn new(select: &mut Select<'_>) -> Thread {
+        select.reconverge_warp();
         let lane = select.b.define(Class::R, "S2R $, SR_LANEID", &[]);
         Thread { quad: select.bitwise_and(lane, Operand::from(28_i64)), position: select.bitwise_and(lane, Operand::from(3_i64)) }
     }

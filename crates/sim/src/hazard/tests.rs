@@ -240,3 +240,27 @@ fn groups_of_products_are_counted_on_each_path() {
     let found = not_waited(&[to_second, first, to_join, second, all_but_one, use_first, use_second, exit]);
     assert_eq!(found, [(1, 5, 6), (3, 6, 6)]);
 }
+
+/// A count of pending setters covers each in-order group apart: a store that signals its reads on the scoreboard of asynchronous copies, as
+/// a called function may, makes the wait for the copies longer, but the count does not cover the store.
+#[test]
+fn counts_cover_each_in_order_group_apart() {
+    let (store, group) = ("B------:R0:W-:-:S02 STL [R1], R6", "B------:R-:W0:-:S02 LDGDEPBAR");
+    let (count, change) = ("B------:R-:W-:-:S04 DEPBAR.LE SB0, 0x1", "B------:R-:W-:-:S05 MOV R6, RZ");
+    let exit = "B------:R-:W-:-:S05 EXIT";
+    let all = |lines: &[&str]| issue(&steps(lines), (0..lines.len()).map(|number| (number, !0)));
+    let not_waited = |lines: &[&str]| -> Vec<(usize, usize)> {
+        let is_not_waited = |finding: &Finding| matches!(finding.problem, Problem::NotWaited { .. });
+        all(lines).into_iter().filter(is_not_waited).map(|finding| (finding.first, finding.second)).collect()
+    };
+    assert_eq!(all(&[store, group, group, count, exit]), []);
+    assert_eq!(not_waited(&[store, group, group, count, change, exit]), [(0, 4)]);
+    assert_eq!(not_waited(&[store, group, count, "B0-----:R-:W-:-:S05 MOV R6, RZ", exit]), []);
+    // Two stores read their operands in order.
+    assert_eq!(not_waited(&[store, "B------:R0:W-:-:S02 STL [R1+0x4], R7", count, change, exit]), []);
+    // Loads of global memory complete in any order, so the first one may be the pending one.
+    let loads = ["B------:R-:W0:-:S02 LDG.E R8, desc[UR4][R2.64]", "B------:R-:W0:-:S02 LDG.E R9, desc[UR4][R2.64]"];
+    assert_eq!(not_waited(&[loads[0], loads[1], count, "B------:R-:W-:-:S05 MOV R10, R8", exit]), [(0, 3)]);
+    let special = all(&["B------:R-:W0:-:S02 LDS R8, [R9]", "B------:R-:W0:-:S02 S2R R10, SR_TID.X", count, exit]);
+    assert_eq!(special, [Finding { first: 1, second: 2, problem: Problem::CountOutOfOrder { scoreboard: 0 } }]);
+}

@@ -437,9 +437,7 @@ impl<'a> Tracker<'a> {
         if count > 0 {
             self.count_in_order(steps, number, scoreboard, report);
         }
-        let completed = self.setters[scoreboard].len().saturating_sub(count);
-        let done: Vec<u32> = self.setters[scoreboard].drain(..completed).collect();
-        for setter in done {
+        for setter in self.take_completed(steps, scoreboard, count) {
             let flight = &mut self.in_flight[setter as usize];
             let first = flight.step as usize;
             let cycles = self.now - flight.issued;
@@ -485,17 +483,47 @@ impl<'a> Tracker<'a> {
         self.setters[MATRIX_GROUPS].retain(|&setter| in_flight[setter as usize].results != Pending::Done);
     }
 
-    /// Reports setters of a scoreboard that do not complete in issue order: a count of pending setters then does not tell which are
-    /// complete.
+    /// Removes and returns the setters of a scoreboard that are complete once at most `count` setters are pending.
+    ///
+    /// Setters of one in-order group complete in issue order, so all of them but the last `count` are complete, whatever else sets the
+    /// scoreboard. Example with a count of 1: a store signals its reads, then two `LDGDEPBAR` follow. At most one of the three is pending,
+    /// so the first `LDGDEPBAR` is complete, but the store may be the pending one. A setter that completes in any order may always be the
+    /// pending one.
+    fn take_completed(&mut self, steps: &[Step], scoreboard: usize, count: usize) -> Vec<u32> {
+        if count == 0 {
+            return std::mem::take(&mut self.setters[scoreboard]);
+        }
+        let mut later_of_group: SmallVec<[(CompletionOrder, usize); 4]> = SmallVec::new();
+        let (mut pending, mut completed) = (Vec::new(), Vec::new());
+        for &setter in self.setters[scoreboard].iter().rev() {
+            let order = CompletionOrder::of(&steps[self.in_flight[setter as usize].step as usize], scoreboard);
+            let at = later_of_group.iter().position(|(other, _)| *other == order).unwrap_or_else(|| {
+                later_of_group.push((order, 0));
+                later_of_group.len() - 1
+            });
+            let later = &mut later_of_group[at].1;
+            if *later < count || !order.is_known {
+                pending.push(setter)
+            } else {
+                completed.push(setter)
+            }
+            *later += 1;
+        }
+        pending.reverse();
+        completed.reverse();
+        self.setters[scoreboard] = pending;
+        completed
+    }
+
+    /// Reports setters of a scoreboard whose results do not complete in issue order: a count of pending setters then does not tell which
+    /// are complete. Setters without a result in a register only make the wait longer.
     fn count_in_order(&self, steps: &[Step], number: usize, scoreboard: usize, report: &mut dyn FnMut(Finding)) {
-        let order = |setter: &u32| {
-            let step = &steps[self.in_flight[*setter as usize].step as usize];
-            let by_results = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
-            (by_results, if by_results { step.result_order_group } else { step.read_order_group })
-        };
-        let [one, rest @ ..] = &self.setters[scoreboard][..] else { return };
-        if let Some(other) = rest.iter().find(|other| order(other) != order(one)) {
-            let first = self.in_flight[*other as usize].step as usize;
+        let step_of = |setter: &u32| self.in_flight[*setter as usize].step as usize;
+        let orders =
+            self.setters[scoreboard].iter().map(|setter| (step_of(setter), CompletionOrder::of(&steps[step_of(setter)], scoreboard)));
+        let mut results = orders.filter(|(step, order)| order.by_results && !steps[*step].writes.is_empty());
+        let Some((_, one)) = results.next() else { return };
+        if let Some((first, _)) = results.find(|(_, other)| *other != one) {
             report(Finding { second: number, first, problem: Problem::CountOutOfOrder { scoreboard: scoreboard as u8 } });
         }
     }
@@ -659,6 +687,26 @@ impl<'a> Tracker<'a> {
         }
         self.covered_by_later.iter_mut().for_each(|covered| covered.retain(|&flight| used[flight as usize]));
         self.setters.iter_mut().chain(&mut self.covered_by_later).flatten().for_each(|flight| *flight = places[*flight as usize]);
+    }
+}
+
+/// In which order an instruction signals a scoreboard, compared with the other instructions that set it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct CompletionOrder {
+    /// Whether it signals its results, not its operand reads.
+    by_results: bool,
+    /// The in-order group.
+    group: Option<u8>,
+    /// Whether instructions that compare equal signal in issue order. Those that signal no register, such as `LDGDEPBAR`, do.
+    is_known: bool,
+}
+
+impl CompletionOrder {
+    fn of(step: &Step, scoreboard: usize) -> CompletionOrder {
+        let by_results = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
+        let (group, has_registers) =
+            if by_results { (step.result_order_group, !step.writes.is_empty()) } else { (step.read_order_group, !step.reads.is_empty()) };
+        CompletionOrder { by_results, group, is_known: group.is_some() || !has_registers }
     }
 }
 

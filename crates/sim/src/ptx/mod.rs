@@ -42,7 +42,7 @@
 //! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
 //! (`run/copy.rs`).
 //!
-//! **Not supported**: tensor copies, clusters of several blocks, `tcgen05`, scaled `mma`, `multimem`, textures, surfaces,
+//! **Not supported**: tensor copies, instructions on clusters of several blocks, `tcgen05`, scaled `mma`, `multimem`, textures, surfaces,
 //! stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,

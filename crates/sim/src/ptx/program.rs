@@ -639,6 +639,8 @@ pub struct Program {
     pub(crate) variables: super::variables::Variables,
     /// Index of the function for each kernel name.
     pub(crate) kernels: FxHashMap<String, u32>,
+    /// Whether an instruction depends on the cluster of its block.
+    pub(crate) uses_clusters: bool,
 }
 
 /// Address of the first function.

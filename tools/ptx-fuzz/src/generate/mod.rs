@@ -6,6 +6,7 @@
 
 mod body;
 mod calls;
+mod clusters;
 mod convert;
 mod float_atomics;
 mod inits;
@@ -78,6 +79,8 @@ struct Generator {
     gates_used: usize,
     /// Chunks of 16 bytes in use of the memory that bulk copies write.
     chunks_used: usize,
+    /// Whether threads have arrived at the barrier of the cluster and not waited yet.
+    in_cluster_phase: bool,
     /// Size in bytes of the kernel parameter that is passed by value.
     structure_bytes: usize,
     /// Size in bytes of the large constant array; 0 if the program has none.
@@ -118,6 +121,8 @@ const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 const TENSOR_PERCENT: usize = 10;
 /// Changes the seed for the choice of tensor features.
 const TENSOR_STREAM: u64 = 0x7465_6e73_6f72;
+/// Changes the seed for the choice of [`Feature::Clusters`].
+const CLUSTER_STREAM: u64 = 0x636c_7573_7465;
 
 /// Options of the generator besides the seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,6 +161,10 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         (target, sm) = tensor_target(&mut own, features);
         block = tensor_block(&mut own, features);
         version = *own.pick(&["8.7", "9.0"]);
+        if sm >= 90 {
+            // Again a stream of its own, so that the other tensor programs do not change.
+            features = features.draw_clusters(&mut Rng::new(seed ^ CLUSTER_STREAM), options.without);
+        }
     }
     let mut sections: Vec<(&str, usize)> = SECTIONS.iter().map(|&section| (section, *rng.pick(&[0, 1, 1, 2, 6]))).collect();
     for section in Feature::ALL.into_iter().filter(|feature| features.has(*feature)).filter_map(Feature::section) {
@@ -174,6 +183,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         area_used: 0,
         gates_used: 0,
         chunks_used: 0,
+        in_cluster_phase: false,
         structure_bytes: structure_bytes(&mut rng, features),
         large_constant_bytes: large_constant.len() * 4,
         globals: globals(&mut rng, features),

@@ -43,6 +43,15 @@ impl Generator {
                 _ => {}
             }
         }
+        if self.features.has(Feature::Clusters) && self.in_kernel {
+            kinds.push(10);
+            if !self.in_cluster_phase {
+                kinds.extend([9, 9]);
+            }
+            if self.features.has(Feature::Warpgroups) {
+                kinds.push(11);
+            }
+        }
         if kinds.is_empty() || self.cost_limit < self.cost + 200 * cx.weight {
             return None;
         }
@@ -55,7 +64,10 @@ impl Generator {
             5 => self.bulk_pipeline(cx),
             6 => self.bulk_store(cx),
             7 => self.group_products(cx),
-            _ => self.group_pipeline(cx),
+            8 => self.group_pipeline(cx),
+            9 => self.cluster_exchange(cx),
+            10 => self.remote_arrivals(cx),
+            _ => Some(Stmt::Op(self.register_count())),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Decodes the typed syntax tree into executable code: each function once, each instruction by the handler of its family.
 
 mod atomic;
+mod cluster;
 mod compare;
 mod control;
 mod convert;
@@ -110,6 +111,7 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
         global_addresses: Vec::new(),
         variables,
         kernels: FxHashMap::default(),
+        uses_clusters: false,
     };
     for (number, &function) in functions.definitions.iter().enumerate() {
         let name = module.name(function.name);
@@ -513,6 +515,7 @@ impl Decoder<'_> {
             Bra | BrxIdx | Call | Ret | Exit | Trap | Brkpt | Nanosleep | Bar | Barrier | Alloca | Stacksave | Stackrestore => {
                 self.control(ptx)
             }
+            BarrierCluster | Mapa | Getctarank => self.cluster(ptx),
             BarWarpSync | Shfl | ShflSync | Vote | VoteSync | Match | ReduxSync | ElectSync | Activemask => self.together(ptx),
             _ => self.unsupported(ptx),
         }

@@ -96,6 +96,9 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         let (local, kernel) = (function.frame_bytes, &launch.kernel);
         return Err(Error::Launch(format!("{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much")));
     }
+    if program.uses_clusters && kernel.cluster.is_some_and(|cluster| cluster.iter().any(|&blocks| blocks > 1)) {
+        return Err(Error::Launch(format!("{} has clusters of several blocks, which are not supported", launch.kernel)));
+    }
     let mut parameters = vec![0; kernel.parameter_bytes as usize];
     if launch.arguments.len() != kernel.parameters.len() {
         let (given, wanted) = (launch.arguments.len(), kernel.parameters.len());
