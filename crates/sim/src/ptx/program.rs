@@ -122,6 +122,7 @@ pub(crate) enum Action {
     /// Moves a matrix of `wmma` between memory and registers.
     Fragment(Box<FragmentMove>),
     Mma(Box<[Mma]>),
+    QuadMma(Box<QuadMma>),
     GroupProduct(Box<GroupProduct>),
     CopyAsync(Box<CopyAsync>),
     /// Makes a group of the asynchronous copies so far.
@@ -396,6 +397,18 @@ pub(crate) struct Mma {
     pub(crate) has_half_d: bool,
     /// For a sparse matrix A: which of its elements are stored.
     pub(crate) sparsity: Option<Sparsity>,
+    pub(crate) a_registers: Box<[Source]>,
+    pub(crate) b_registers: Box<[Source]>,
+    pub(crate) c_registers: Box<[Source]>,
+    pub(crate) destinations: Box<[Slot]>,
+}
+
+/// `mma.sync.m8n8k4` of f16: four products, each of eight threads
+pub(crate) struct QuadMma {
+    pub(crate) a_is_by_rows: bool,
+    pub(crate) b_is_by_rows: bool,
+    pub(crate) has_half_c: bool,
+    pub(crate) has_half_d: bool,
     pub(crate) a_registers: Box<[Source]>,
     pub(crate) b_registers: Box<[Source]>,
     pub(crate) c_registers: Box<[Source]>,
