@@ -172,11 +172,7 @@ fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<Part, 
             (is_along, if is_along { [select.sum(block, thread), Operand::RZ] } else { [thread, block] })
         }
         Matrix::Sum => {
-            let [row, column] = if is_half {
-                [thread, Operand::RZ]
-            } else {
-                [1_u32, 2].map(|bit| select.bitwise_and(thread, bit.into()))
-            };
+            let [row, column] = if is_half { [thread, Operand::RZ] } else { [1_u32, 2].map(|bit| select.bitwise_and(thread, bit.into())) };
             let row = select.sum(row, lower_rows);
             let row = first_row.map_or(row, |first| select.sum(first, row));
             let column = match first_column {

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::finding::Error;
 use crate::image::Outside;
+use crate::sampling::Geometry;
 
 /// Index of a register in a frame. A 128-bit register occupies two, a vector register one or two per element.
 pub(crate) type Slot = u32;
@@ -256,7 +257,12 @@ pub(crate) struct Atomic {
 pub(crate) struct ImageAccess {
     pub(crate) kind: ImageAccessKind,
     pub(crate) handle: Source,
+    /// The index of textures with layers, then the coordinates.
     pub(crate) coordinates: Box<[Source]>,
+    /// The level of a fetch that names one.
+    pub(crate) level: Option<Source>,
+    /// Whether derivatives of the coordinates give the level.
+    pub(crate) has_gradient: bool,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<Slot>]>,
     /// The elements to store; none for a load.
@@ -267,9 +273,11 @@ pub(crate) struct ImageAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageAccessKind {
     /// A fetch at float coordinates.
-    Fetch,
+    Fetch(Geometry),
     /// A fetch at integer coordinates.
-    FetchTexel,
+    FetchTexel(Geometry),
+    /// A component of the four texels around float coordinates.
+    Gather(Geometry, usize),
     /// A load or store of elements of a number of bytes.
     Surface { element_bytes: u8, outside: Outside },
     /// The size along an axis.

@@ -36,23 +36,12 @@ fn split(lane: usize) -> (usize, usize, usize) {
 /// Returns row and column of element `i` of C or D.
 fn of_sum(lane: usize, i: usize, is_half: bool) -> (usize, usize) {
     let (_, group, position) = split(lane);
-    if is_half {
-        (position + 4 * group, i)
-    } else {
-        (position % 2 + (i & 2) + 4 * group, (i & 4) + (position & 2) + (i & 1))
-    }
+    if is_half { (position + 4 * group, i) } else { (position % 2 + (i & 2) + 4 * group, (i & 4) + (position & 2) + (i & 1)) }
 }
 
 impl Warp {
     /// Executes the four products; all 32 threads must be active.
-    pub(crate) fn quad_mma(
-        &mut self,
-        machine: &mut Machine<'_>,
-        block: &Block,
-        mma: &QuadMma,
-        active: u32,
-        line: u32,
-    ) -> Result<(), Stop> {
+    pub(crate) fn quad_mma(&mut self, machine: &mut Machine<'_>, block: &Block, mma: &QuadMma, active: u32, line: u32) -> Result<(), Stop> {
         self.require_all_lanes(machine, block, active, line)?;
         let pool = &machine.pool;
         let mut inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers);
