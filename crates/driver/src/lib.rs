@@ -28,6 +28,7 @@ mod decisions;
 mod emit;
 mod error;
 mod function_report;
+mod full_occupancy;
 mod functions;
 mod history;
 mod hooks;

@@ -4,6 +4,7 @@
 //! For each plan up to three variants are compared. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
 //! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
+//! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
 //! Each schedule that is built here counts as a trial; the original order that [`without_spills`] may allocate does not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
@@ -11,6 +12,7 @@
 //! [`schedule::estimated_time`] decides.
 
 use crate::error::{Failure, Fault};
+use crate::full_occupancy;
 use crate::pass_log::instruction_count;
 use crate::passes::Stage;
 use crate::pipeline::run_stage;
@@ -41,7 +43,8 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         if trials == 0 {
             break;
         }
-        let occupancies_to_estimate = schedule::occupancies_to_estimate(plan, options);
+        let prefers_full_occupancy = full_occupancy::is_preferred_for(state);
+        let occupancies_to_estimate = if prefers_full_occupancy { &[] } else { schedule::occupancies_to_estimate(plan, options) };
         // Building the low-occupancy variant counts as a trial, so there must be one left.
         let occupancies_to_estimate = &occupancies_to_estimate[..occupancies_to_estimate.len().min(trials - 1)];
         let scheduled = schedule(state, plan, occupancies_to_estimate)?;
@@ -64,7 +67,14 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
                 resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
             });
-            BestSchedule::keep_better(&mut best, allocated);
+            let register_target = (trials > 0 && prefers_full_occupancy).then(|| full_occupancy::register_target(&allocated)).flatten();
+            let full_occupancy = register_target.and_then(|target| {
+                trials -= 1;
+                let plan = Plan { register_target: Some(target), ..plan };
+                let full_occupancy = schedule(state, plan, &[]).and_then(allocate).ok()?;
+                full_occupancy::is_kept(&full_occupancy, &allocated, time).then_some(full_occupancy)
+            });
+            BestSchedule::keep_better(&mut best, full_occupancy.unwrap_or(allocated));
             if let Some(more_blocks) = more_blocks {
                 BestSchedule::keep_better(&mut best, more_blocks);
             }
