@@ -3,46 +3,53 @@
 //! More registers let a warp interleave more independent instructions. That hides two kinds of latency: that of loads, of which more are in
 //! flight, and that of arithmetic. Resident warps hide the latter as well, because another warp issues meanwhile. So in a kernel without
 //! loops that hardly loads, registers beyond those of full occupancy shorten the time of a lone warp only. Example: `vadd` of
-//! `tests/kernels/video` has 264 instructions and three loads. With 94 registers, five warps are resident on each scheduler; with 32
-//! registers, 16. A lone warp takes 1.3 times as long with 32, but the estimate for all resident warps is bound by the issue slots.
+//! `tests/kernels/video` has 264 instructions and three loads. With 94 registers, five warps are resident on each scheduler; with 18
+//! registers, 16. A lone warp takes 1.16 times as long with 18, but the estimate for all resident warps is bound by the issue slots.
 //!
-//! The search therefore builds a schedule for as many registers as all warps can have, and keeps it unless its score is clearly worse.
+//! The search therefore builds a schedule for few registers (mode `reduce-reg`), and keeps it if it takes no longer with all resident warps and
+//! not much longer alone.
 
 use oriole_ir::analysis::{ControlFlow, Loops};
 use oriole_ir::{Function, FunctionKind};
-use oriole_isa::{Effect, Memory};
+use oriole_isa::{Effect, Memory, Opcode};
 use oriole_regalloc::HIDDEN_REGISTERS;
+use oriole_sched::backend::ScheduleMode;
+use oriole_sched::score::Score;
 
 use crate::resident_blocks::is_at_most_slightly_longer;
+use crate::schedule::Plan;
 use crate::state::FunctionState;
 
 /// Minimum number of instructions for each load of a kernel with few loads.
 const INSTRUCTIONS_PER_LOAD: usize = 48;
-/// Maximum ratio of the estimated times with full and with lower occupancy.
-const MAX_TIME_RATIO: f64 = 1.06;
+/// Maximum number of instructions of a kernel to which this applies; longer ones were not studied.
+const MAX_INSTRUCTIONS: usize = 1024;
+/// Maximum ratio of the estimated times of a lone warp with higher and with lower occupancy.
+const MAX_LONE_RATIO: f64 = 1.4;
 
 /// Returns whether full occupancy is preferred for a kernel: it has no loops and few loads, and does not declare the size of its blocks.
 pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
-    state.function.kind == FunctionKind::Kernel && state.launch.is_none() && has_few_loads(&state.function) && has_no_loops(&state.function)
+    let function = &state.function;
+    let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_INSTRUCTIONS;
+    is_short_kernel && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
 }
 
-/// Returns the maximum number of live registers with which all warps are resident, if an allocated function has more registers; otherwise
-/// `None`.
-pub fn register_target(allocated: &FunctionState<'_>) -> Option<i32> {
+/// Returns the plan with which more warps are resident: the same for few registers. `None` if all warps are resident with the registers of an
+/// allocated function.
+pub fn plan(plan: Plan, allocated: &FunctionState<'_>) -> Option<Plan> {
     let allocation = allocated.allocation.as_ref().filter(|_| allocated.spill_bytes() == 0)?;
     let limit = allocated.input.hardware.machine.registers_at_full_occupancy();
-    let target = i32::try_from(limit.checked_sub(HIDDEN_REGISTERS)?).ok()?;
-    (allocation.registers_used + HIDDEN_REGISTERS > limit && target > 0).then_some(target)
+    (allocation.registers_used + HIDDEN_REGISTERS > limit).then_some(Plan { mode: ScheduleMode::ReduceReg, ..plan })
 }
 
-/// Returns whether the schedule `full` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more
-/// instructions, and hardly more estimated time. `time` estimates the time of a schedule.
-pub fn is_kept(full: &FunctionState<'_>, found: &FunctionState<'_>, time: impl Fn(&FunctionState<'_>) -> f64) -> bool {
+/// Returns whether the schedule `more_warps` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more
+/// instructions, takes no longer if all warps are resident, and not much longer alone. `score` estimates the times of a schedule.
+pub fn is_kept(more_warps: &FunctionState<'_>, found: &FunctionState<'_>, score: impl Fn(&FunctionState<'_>) -> Option<Score>) -> bool {
     let registers = |state: &FunctionState<'_>| state.allocation.as_ref().map_or(u32::MAX, |allocation| allocation.registers_used);
-    full.spill_bytes() == 0
-        && registers(full) < registers(found)
-        && is_at_most_slightly_longer(&full.function, found.function.inst_count())
-        && time(full) <= MAX_TIME_RATIO * time(found)
+    more_warps.spill_bytes() == 0
+        && registers(more_warps) < registers(found)
+        && is_at_most_slightly_longer(&more_warps.function, found.function.inst_count())
+        && score(more_warps).zip(score(found)).is_some_and(|(new, old)| new.shared <= old.shared && new.alone <= MAX_LONE_RATIO * old.alone)
 }
 
 /// Returns whether no block is in a loop.
@@ -55,7 +62,7 @@ fn has_no_loops(function: &Function) -> bool {
 fn has_few_loads(function: &Function) -> bool {
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     let loads = insts.filter(|&&inst| {
-        let properties = function.insts[inst].op.machine().map(|opcode| opcode.properties());
+        let properties = function.insts[inst].op.machine().map(Opcode::properties);
         properties.is_some_and(|found| matches!(found.effect, Effect::Reads | Effect::Updates) && found.memory != Memory::Constant)
     });
     loads.count() * INSTRUCTIONS_PER_LOAD <= function.inst_count()

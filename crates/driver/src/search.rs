@@ -9,7 +9,9 @@
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
-//! [`schedule::estimated_time`] decides.
+//! [`schedule::score_of`] decides.
+
+use oriole_sched::score::Score;
 
 use crate::error::{Failure, Fault};
 use crate::full_occupancy;
@@ -67,12 +69,11 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
                 resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
             });
-            let register_target = (trials > 0 && prefers_full_occupancy).then(|| full_occupancy::register_target(&allocated)).flatten();
-            let full_occupancy = register_target.and_then(|target| {
+            let few_registers = if prefers_full_occupancy && trials > 0 { full_occupancy::plan(plan, &allocated) } else { None };
+            let full_occupancy = few_registers.and_then(|plan| {
                 trials -= 1;
-                let plan = Plan { register_target: Some(target), ..plan };
                 let full_occupancy = schedule(state, plan, &[]).and_then(allocate).ok()?;
-                full_occupancy::is_kept(&full_occupancy, &allocated, time).then_some(full_occupancy)
+                full_occupancy::is_kept(&full_occupancy, &allocated, score).then_some(full_occupancy)
             });
             BestSchedule::keep_better(&mut best, full_occupancy.unwrap_or(allocated));
             if let Some(more_blocks) = more_blocks {
@@ -112,8 +113,13 @@ impl<'a> BestSchedule<'a> {
 
 /// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.
 fn time(state: &FunctionState<'_>) -> f64 {
-    let allocation = state.allocation.as_ref();
-    allocation.map_or(f64::INFINITY, |allocation| schedule::estimated_time(&state.function, allocation, state.schedule_context()))
+    score(state).map_or(f64::INFINITY, Score::value)
+}
+
+/// Returns the score of an allocated function; `None` before allocation.
+fn score(state: &FunctionState<'_>) -> Option<Score> {
+    let allocation = state.allocation.as_ref()?;
+    Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
 }
 
 /// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state`, and returns

@@ -42,6 +42,9 @@ pub(super) fn is_sparse(ptx: &Ptx<'_>) -> bool {
     ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata) || ptx.form.opcode == Opcode::WgmmaMmaAsyncSp
 }
 
+/// The registers of D, and those of A, B and C.
+type Matrices = (Box<[Slot]>, [Box<[Source]>; 3]);
+
 impl Decoder<'_> {
     /// Reads the metadata and the selector of a sparse matrix A from the operands at two positions.
     pub(super) fn sparsity(&mut self, ptx: &Ptx<'_>, ty: ScalarType, depth: usize, positions: [usize; 2]) -> Decode<Sparsity> {
@@ -104,7 +107,7 @@ impl Decoder<'_> {
     }
 
     /// Returns the registers of D, and those of A, B and C.
-    fn matrices(&mut self, ptx: &Ptx<'_>) -> Decode<(Box<[Slot]>, [Box<[Source]>; 3])> {
+    fn matrices(&mut self, ptx: &Ptx<'_>) -> Decode<Matrices> {
         let mut sources: [Vec<Source>; 3] = Default::default();
         for (number, sources) in sources.iter_mut().enumerate() {
             for register in self.fragment(ptx.operand(number + 1)) {
