@@ -27,6 +27,7 @@ mod debug;
 mod decisions;
 mod emit;
 mod error;
+mod full_occupancy;
 mod function_report;
 mod functions;
 mod history;

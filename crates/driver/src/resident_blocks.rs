@@ -56,7 +56,7 @@ pub fn is_improvement(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>
 }
 
 /// Returns whether a function has at most a few more instructions than the given number ([`INSTRUCTIONS_PER_MOVE`]).
-fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
+pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_MOVE
 }
 

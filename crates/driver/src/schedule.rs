@@ -23,7 +23,7 @@ use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
-use oriole_sched::score::score;
+use oriole_sched::score::{Score, score};
 
 use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
 use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
@@ -213,10 +213,10 @@ pub fn after_allocation(
     })
 }
 
-/// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
-pub fn estimated_time(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> f64 {
+/// Returns the score of a scheduled function, for comparison with other schedules of the same function.
+pub fn score_of(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
-    score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine)).value()
+    score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))
 }
 
 /// Returns the number of resident warps per hardware scheduler with the registers of an allocation.

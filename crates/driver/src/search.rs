@@ -4,13 +4,17 @@
 //! For each plan up to three variants are compared. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
 //! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
+//! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
 //! Each schedule that is built here counts as a trial; the original order that [`without_spills`] may allocate does not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
-//! [`schedule::estimated_time`] decides.
+//! [`schedule::score_of`] decides.
+
+use oriole_sched::score::Score;
 
 use crate::error::{Failure, Fault};
+use crate::full_occupancy;
 use crate::pass_log::instruction_count;
 use crate::passes::Stage;
 use crate::pipeline::run_stage;
@@ -41,7 +45,8 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         if trials == 0 {
             break;
         }
-        let occupancies_to_estimate = schedule::occupancies_to_estimate(plan, options);
+        let prefers_full_occupancy = full_occupancy::is_preferred_for(state);
+        let occupancies_to_estimate = if prefers_full_occupancy { &[] } else { schedule::occupancies_to_estimate(plan, options) };
         // Building the low-occupancy variant counts as a trial, so there must be one left.
         let occupancies_to_estimate = &occupancies_to_estimate[..occupancies_to_estimate.len().min(trials - 1)];
         let scheduled = schedule(state, plan, occupancies_to_estimate)?;
@@ -64,7 +69,13 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
                 resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
             });
-            BestSchedule::keep_better(&mut best, allocated);
+            let few_registers = if prefers_full_occupancy && trials > 0 { full_occupancy::plan(plan, &allocated) } else { None };
+            let full_occupancy = few_registers.and_then(|plan| {
+                trials -= 1;
+                let full_occupancy = schedule(state, plan, &[]).and_then(allocate).ok()?;
+                full_occupancy::is_kept(&full_occupancy, &allocated, score).then_some(full_occupancy)
+            });
+            BestSchedule::keep_better(&mut best, full_occupancy.unwrap_or(allocated));
             if let Some(more_blocks) = more_blocks {
                 BestSchedule::keep_better(&mut best, more_blocks);
             }
@@ -102,8 +113,13 @@ impl<'a> BestSchedule<'a> {
 
 /// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.
 fn time(state: &FunctionState<'_>) -> f64 {
-    let allocation = state.allocation.as_ref();
-    allocation.map_or(f64::INFINITY, |allocation| schedule::estimated_time(&state.function, allocation, state.schedule_context()))
+    score(state).map_or(f64::INFINITY, Score::value)
+}
+
+/// Returns the score of an allocated function; `None` before allocation.
+fn score(state: &FunctionState<'_>) -> Option<Score> {
+    let allocation = state.allocation.as_ref()?;
+    Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
 }
 
 /// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state`, and returns

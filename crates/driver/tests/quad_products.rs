@@ -9,7 +9,7 @@ use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Options as Limits, Silent};
 
-const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
+const TARGETS: [&str; 7] = ["sm_70", "sm_72", "sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
 
 /// Number of threads of a warp.
 const LANES: usize = 32;
@@ -109,7 +109,7 @@ fn kernel(a_is_by_rows: bool, b_is_by_rows: bool, d_is_half: bool, c_is_half: bo
     let float = |name: &str, is_half: bool| format!("{} %{name}<8>", if is_half { ".b32" } else { ".f32" });
     write!(
         text,
-        ".version 8.0\n.target sm_75\n.address_size 64\n\
+        ".version 8.0\n.target sm_70\n.address_size 64\n\
          .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d)\n{{\n\
          .reg .b32 %t, %a<2>, %b<2>;\n.reg {};\n.reg {};\n.reg .b64 %p<4>, %o;\n\
          mov.u32 %t, %tid.x;\n",

@@ -1,6 +1,5 @@
 //! Maps each PTX opcode to the handler that selects it.
 
-use oriole_isa::Opcode as Machine;
 use oriole_ptx::table::{Modifier, Opcode};
 
 use crate::error::Unsupported;
@@ -102,8 +101,6 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Stmatrix => memory::store_matrix(select, ptx),
         Opcode::Movmatrix => memory::transpose_matrix(select, ptx),
         Opcode::Mma => tensor::multiply(select, ptx),
-        // Fragments are arranged for instructions that came with Turing.
-        Opcode::WmmaLoad | Opcode::WmmaStore | Opcode::WmmaMma if !Machine::MOVM.exists_on(select.target) => select.unsupported(ptx),
         Opcode::WmmaLoad => tensor::load_fragment(select, ptx),
         Opcode::WmmaStore => tensor::store_fragment(select, ptx),
         Opcode::WmmaMma => tensor::multiply_fragments(select, ptx),

@@ -2,6 +2,9 @@
 //!
 //! `texture f32x4 8x4 wrap normalized = FILL` is a two-dimensional texture of 8 by 4 texels of four floats, `surface u32 16 = FILL` a
 //! one-dimensional surface. The contents are listed texel by texel, rows and layers one after another.
+//!
+//! Further words describe textures: `linear` filters, `layers:3` makes an array, `cube` a cube map with six layers, `cubes:2` an array of cube
+//! maps, and `levels:2` adds levels of half the size, whose contents follow those of the first level.
 
 use crate::{Element, Fill};
 
@@ -24,8 +27,26 @@ const MODES: [(&str, AddressMode); 4] =
 
 /// Limit on the size in each dimension.
 const MOST_TEXELS: u32 = 1 << 15;
+/// Limit on the number of layers or levels.
+const MOST_LAYERS: u32 = 1 << 11;
 
-/// A texture or surface. Textures are read without filtering.
+/// How the layers of a texture are selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// One layer.
+    Single,
+    /// By an index.
+    Layers,
+    /// By the direction of the coordinates: one of six.
+    Cube,
+    /// By an index and the direction.
+    Cubes,
+}
+
+/// Number of layers of a cube map.
+pub const FACES: u32 = 6;
+
+/// A texture or surface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     pub is_surface: bool,
@@ -39,13 +60,49 @@ pub struct Image {
     pub mode: AddressMode,
     /// Whether the coordinates of texels are from 0 to 1.
     pub is_normalized: bool,
+    /// Whether the texels around a place are interpolated.
+    pub is_linear: bool,
+    pub arrangement: Arrangement,
+    /// Number of layers; of cube maps, six for each.
+    pub layers: u32,
+    /// Number of levels, each half as large as the one before.
+    pub levels: u32,
     pub fill: Fill,
 }
 
 impl Image {
     /// Returns the number of elements.
     pub fn count(&self) -> usize {
-        self.size.iter().map(|&size| size as usize).product::<usize>() * self.channels as usize
+        (0..self.levels).map(|level| self.texels_of_level(level)).sum::<usize>() * self.channels as usize
+    }
+
+    /// Returns the number of texels of a level, in all layers.
+    pub fn texels_of_level(&self, level: u32) -> usize {
+        self.size_of_level(level).iter().map(|&size| size as usize).product::<usize>() * self.layers as usize
+    }
+
+    /// Returns width, height and depth of a level.
+    pub fn size_of_level(&self, level: u32) -> [u32; 3] {
+        self.size.map(|size| (size >> level).max(1))
+    }
+
+    /// Returns what is wrong with the combination of words, if anything.
+    fn mistake(&self) -> Option<&'static str> {
+        let is_plain = !self.is_linear && self.levels == 1 && self.arrangement == Arrangement::Single;
+        let is_cube = matches!(self.arrangement, Arrangement::Cube | Arrangement::Cubes);
+        let [width, height, _] = self.size;
+        match () {
+            () if self.is_surface && !is_plain => Some("a surface has no filter, no layers and no levels"),
+            () if matches!(self.mode, AddressMode::Wrap | AddressMode::Mirror) && !self.is_normalized => {
+                Some("wrap and mirror need normalized coordinates")
+            }
+            () if self.is_linear && !matches!(self.element, Element::F32 | Element::F16) => Some("only floats are filtered"),
+            () if is_cube && (self.dimensions != 2 || width != height) => Some("a cube map has two equal sizes"),
+            () if self.arrangement == Arrangement::Layers && self.dimensions > 2 => Some("layers have one or two dimensions"),
+            () if self.levels > 1 && !self.is_normalized => Some("levels need normalized coordinates"),
+            () if self.levels > 1 && self.size.iter().all(|&size| size >> (self.levels - 1) == 0) => Some("too many levels"),
+            () => None,
+        }
     }
 
     /// Parses the description before `=`.
@@ -68,19 +125,35 @@ impl Image {
         for (to, word) in size.iter_mut().zip(&sizes) {
             *to = word.parse().ok().filter(|size| (1..=MOST_TEXELS).contains(size)).ok_or("a size is no number, or too large")?;
         }
-        let mut image =
-            Image { is_surface, element, channels, size, dimensions: sizes.len(), mode: AddressMode::Clamp, is_normalized: false, fill };
+        let mut image = Image {
+            is_surface,
+            element,
+            channels,
+            size,
+            dimensions: sizes.len(),
+            mode: AddressMode::Clamp,
+            is_normalized: false,
+            is_linear: false,
+            arrangement: Arrangement::Single,
+            layers: 1,
+            levels: 1,
+            fill,
+        };
         for word in words {
-            match MODES.iter().find(|(name, _)| *name == word) {
+            let (name, number) = word.split_once(':').unwrap_or((word, "1"));
+            let number = number.parse().ok().filter(|number| (1..=MOST_LAYERS).contains(number)).ok_or("a number is wrong or too large")?;
+            match MODES.iter().find(|(mode, _)| *mode == word) {
                 Some(&(_, mode)) => image.mode = mode,
                 None if word == "normalized" => image.is_normalized = true,
+                None if word == "linear" => image.is_linear = true,
+                None if word == "cube" => (image.arrangement, image.layers) = (Arrangement::Cube, FACES),
+                None if name == "layers" => (image.arrangement, image.layers) = (Arrangement::Layers, number),
+                None if name == "cubes" => (image.arrangement, image.layers) = (Arrangement::Cubes, FACES * number),
+                None if name == "levels" => image.levels = number.min(MOST_TEXELS.ilog2() + 1),
                 None => return Err(format!("unknown word `{word}`")),
             }
         }
-        if matches!(image.mode, AddressMode::Wrap | AddressMode::Mirror) && !image.is_normalized {
-            return Err("wrap and mirror need normalized coordinates".into());
-        }
-        Ok(image)
+        image.mistake().map_or(Ok(image), |mistake| Err(mistake.into()))
     }
 
     /// Returns the description before `=`.
@@ -91,6 +164,14 @@ impl Image {
         let mode =
             MODES.iter().find(|(_, mode)| *mode == self.mode && !self.is_surface).map_or(String::new(), |(name, _)| format!(" {name}"));
         let normalized = if self.is_normalized { " normalized" } else { "" };
-        format!("{kind} {}{channels} {}{mode}{normalized}", self.element.name(), size.join("x"))
+        let linear = if self.is_linear { " linear" } else { "" };
+        let layers = match self.arrangement {
+            Arrangement::Single => String::new(),
+            Arrangement::Layers => format!(" layers:{}", self.layers),
+            Arrangement::Cube => " cube".into(),
+            Arrangement::Cubes => format!(" cubes:{}", self.layers / FACES),
+        };
+        let levels = if self.levels > 1 { format!(" levels:{}", self.levels) } else { String::new() };
+        format!("{kind} {}{channels} {}{mode}{normalized}{linear}{layers}{levels}", self.element.name(), size.join("x"))
     }
 }

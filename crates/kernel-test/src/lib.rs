@@ -13,7 +13,7 @@ mod text;
 pub use compare::{Difference, WrongElement};
 pub use element::Element;
 pub use fill::{Fill, Segment, Source};
-pub use image::{AddressMode, Image};
+pub use image::{AddressMode, Arrangement, FACES, Image};
 pub use text::{FIRST_LINE, parse};
 
 /// A kernel launch and its expected results.

@@ -1,20 +1,13 @@
-//! Textures and surfaces of the simulated device: their contents, and how coordinates select texels.
+//! Textures and surfaces of the simulated device: their contents. `sampling.rs` has the rules for coordinates.
 //!
-//! The contents are an allocation of global memory, so that they can be compared after a launch. The rules for coordinates are those of the
-//! CUDA programming guide ("Texture Fetching") for fetches without filtering:
-//!
-//! ```text
-//! texel = floor(x)                    x has the unit of texels
-//! texel = floor(x * N)                x is normalized
-//! clamp                               the nearest texel
-//! border                              outside of the texture, zero
-//! wrap                                x - floor(x) instead of x
-//! mirror                              x - floor(x) if floor(x) is even, otherwise 1 - (x - floor(x))
-//! ```
+//! The contents are an allocation of global memory, so that they can be compared after a launch.
 //!
 //! A handle is the number of the texture header in 20 bits, with the number of the sampler above.
 
-use oriole_kernel_test::{AddressMode, Element, Image, KernelTest};
+use oriole_kernel_test::{Element, Image, KernelTest};
+use oriole_sem::convert::{Overflow, float_to_float};
+use oriole_sem::float::Mode;
+use oriole_sem::format::{F16, F32};
 
 use crate::memory::Memory;
 
@@ -26,6 +19,14 @@ const HEADER_BITS: u32 = 20;
 pub(crate) struct DeviceImage {
     pub(crate) image: Image,
     address: u64,
+}
+
+/// A texel of a texture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Texel {
+    pub(crate) level: u32,
+    pub(crate) layer: u32,
+    pub(crate) place: [u32; 3],
 }
 
 /// What a surface access outside of the surface does.
@@ -53,8 +54,9 @@ impl Memory {
         found.cloned().ok_or_else(|| format!("{handle:#x} is no handle of a texture or surface"))
     }
 
-    /// Returns the elements of a texel, each extended to a register. Elements that the texture does not have are `None`.
-    pub(crate) fn texel(&self, image: &DeviceImage, texel: Option<[u32; 3]>) -> [Option<u32>; 4] {
+    /// Returns the elements of a texel, each extended to a register; halves are converted to singles. Elements that the texture does not have
+    /// are `None`. Without a texel the elements are zero.
+    pub(crate) fn texel(&self, image: &DeviceImage, texel: Option<Texel>) -> [Option<u32>; 4] {
         let channels = image.image.channels as usize;
         let Some(texel) = texel else { return std::array::from_fn(|channel| (channel < channels).then_some(0)) };
         let bytes = image.image.element.bytes();
@@ -67,6 +69,7 @@ impl Memory {
             Some(match image.image.element {
                 Element::S8 => bits as u8 as i8 as u32,
                 Element::S16 => bits as u16 as i16 as u32,
+                Element::F16 => float_to_float(F32, F16, bits.into(), Mode::RN, Overflow::Ieee) as u32,
                 _ => bits,
             })
         })
@@ -97,45 +100,11 @@ impl Memory {
 }
 
 impl DeviceImage {
-    fn texel_number(&self, [x, y, z]: [u32; 3]) -> u64 {
-        let [width, height, _] = self.image.size.map(u64::from);
-        (u64::from(z) * height + u64::from(y)) * width + u64::from(x)
-    }
-
-    /// Returns the texel at coordinates of the first `count` dimensions; `None` beyond a border.
-    pub(crate) fn at(&self, coordinates: [f32; 3], count: usize) -> Option<[u32; 3]> {
-        let mut texel = [0; 3];
-        for ((texel, &coordinate), &size) in texel.iter_mut().zip(&coordinates[..count]).zip(&self.image.size) {
-            *texel = self.axis(coordinate, size)?;
-        }
-        Some(texel)
-    }
-
-    fn axis(&self, x: f32, size: u32) -> Option<u32> {
-        let (floor, last) = (x.floor(), size - 1);
-        let fraction = x - floor;
-        let normalized = match self.image.mode {
-            AddressMode::Wrap => fraction,
-            AddressMode::Mirror if floor.rem_euclid(2.0) == 0.0 => fraction,
-            AddressMode::Mirror => 1.0 - fraction,
-            _ => x,
-        };
-        let texel = if self.image.is_normalized { (normalized * size as f32).floor() } else { x.floor() };
-        if self.image.mode == AddressMode::Border && !(0.0..size as f32).contains(&texel) {
-            return None;
-        }
-        // The conversion takes NaN to 0, and everything else to the nearest number.
-        Some((texel as u32).min(last))
-    }
-
-    /// Returns the texel at integer coordinates. An error outside of the texture, which the manual does not define.
-    pub(crate) fn at_integers(&self, coordinates: [i32; 3], count: usize) -> Result<[u32; 3], String> {
-        let mut texel = [0; 3];
-        for ((texel, &coordinate), &size) in texel.iter_mut().zip(&coordinates[..count]).zip(&self.image.size) {
-            let found = u32::try_from(coordinate).ok().filter(|&place| place < size);
-            *texel = found.ok_or_else(|| format!("the texel {coordinates:?} is outside of the texture"))?;
-        }
-        Ok(texel)
+    /// Returns the number of a texel in the contents.
+    fn texel_number(&self, Texel { level, layer, place: [x, y, z] }: Texel) -> u64 {
+        let before: usize = (0..level).map(|level| self.image.texels_of_level(level)).sum();
+        let [width, height, depth] = self.image.size_of_level(level).map(u64::from);
+        before as u64 + ((u64::from(layer) * depth + u64::from(z)) * height + u64::from(y)) * width + u64::from(x)
     }
 
     /// Returns the address of bytes of a surface; `None` if they are outside and nothing is accessed.
@@ -160,37 +129,18 @@ impl DeviceImage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use oriole_kernel_test::{Value, parse};
 
-    fn image(text: &str) -> (Memory, DeviceImage) {
+    /// Creates a texture or surface from its description.
+    pub(crate) fn image(text: &str) -> (Memory, DeviceImage) {
         let header = format!("// kernel-test 1\n// kernel: k\n// param t: {text}\n// param o: u32[1] = zero\n// expect o: exact = 0\n");
         let Value::Image(image) = parse(&header).unwrap().parameters.remove(0).value else { panic!("no image") };
         let mut memory = Memory::new();
         let (handle, _) = memory.create_image("t", &image);
         let found = memory.image(handle as u32).unwrap();
         (memory, found)
-    }
-
-    /// The CUDA programming guide's rules, by hand, for four texels.
-    #[test]
-    fn coordinates_outside_follow_the_mode() {
-        let modes = [
-            ("clamp", [(-0.1, 0), (0.26, 1), (1.3, 3)]),
-            ("wrap normalized", [(-0.1, 3), (0.26, 1), (1.3, 1)]),
-            ("mirror normalized", [(-0.1, 0), (0.26, 1), (1.3, 2)]),
-        ];
-        for (mode, cases) in modes {
-            let (memory, image) = image(&format!("texture u32 4 {mode} = index"));
-            for (x, texel) in cases {
-                let x = if image.image.is_normalized { x } else { x * 4.0 };
-                assert_eq!(memory.texel(&image, image.at([x, 0.0, 0.0], 1)), [Some(texel), None, None, None], "{mode} {x}");
-            }
-        }
-        let (memory, image) = image("texture s8x2 4x2 border = ff*16");
-        assert_eq!(memory.texel(&image, image.at([3.5, 1.5, 0.0], 2)), [Some(u32::MAX), Some(u32::MAX), None, None]);
-        assert_eq!(memory.texel(&image, image.at([3.5, 2.0, 0.0], 2)), [Some(0), Some(0), None, None]);
     }
 
     #[test]

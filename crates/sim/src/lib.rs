@@ -12,6 +12,7 @@ mod image;
 pub mod kernel_test;
 pub mod memory;
 pub mod ptx;
+mod sampling;
 pub mod sass;
 pub mod timing;
 pub mod verify;

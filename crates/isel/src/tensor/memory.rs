@@ -9,11 +9,14 @@ use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
 use super::fragment::{Fragment, Matrix, Shape, Unit};
-use super::mma;
+use super::{mma, quad_fragments};
 use crate::error::Unsupported;
 use crate::memory::{Access, AccessSpace, Address, OffsetRange, shared_load, size_modifier};
 use crate::ptx::Ptx;
 use crate::select::Select;
+
+/// Position of the stride among the operands of loads and stores.
+const STRIDE: usize = 2;
 
 /// How the elements of a fragment are accessed in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +30,7 @@ enum Way {
 }
 
 /// The memory accesses of a fragment.
-struct Tile {
+pub(super) struct Tile {
     access: Access,
     /// Leading dimension: the distance in elements between rows (or between columns, if the matrix is stored by columns).
     stride: Operand,
@@ -40,7 +43,10 @@ struct Tile {
 
 /// Selects `wmma.load`.
 pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let (fragment, way, mut tile) = open(select, ptx, 1, 2)?;
+    if quad_fragments::are_used(select) {
+        return quad_fragments::load(select, ptx);
+    }
+    let (fragment, way, mut tile) = open(select, ptx, 1)?;
     let bytes = fragment.unit_bytes();
     let mut registers = Vec::new();
     for &unit in &fragment.units {
@@ -68,7 +74,10 @@ pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
 
 /// Selects `wmma.store`.
 pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let (fragment, way, mut tile) = open(select, ptx, 0, 2)?;
+    if quad_fragments::are_used(select) {
+        return quad_fragments::store(select, ptx);
+    }
+    let (fragment, way, mut tile) = open(select, ptx, 0)?;
     let registers = mma::fragment(select, ptx.operand(1), ptx.ty())?;
     let registers: Vec<Operand> = registers.into_iter().map(|register| select.in_register(register)).collect();
     let bytes = fragment.unit_bytes();
@@ -91,46 +100,64 @@ pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
 }
 
 /// Reads the form of a load or store: the distribution of the matrix, how it is moved, and where it is.
-fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize, stride: usize) -> Result<(Fragment, Way, Tile), Unsupported> {
+fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<(Fragment, Way, Tile), Unsupported> {
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };
     let shape = Shape { rows, columns, depth };
-    let matrix = match () {
-        () if ptx.has(Modifier::A) => Matrix::A,
-        () if ptx.has(Modifier::B) => Matrix::B,
-        () => Matrix::Sum,
-    };
+    let (matrix, is_row_major, stride) = read_form(select, ptx, shape)?;
     let fragment = Fragment::of(matrix, shape, ptx.ty());
-    let is_row_major = ptx.has(Modifier::Row);
     let way = match fragment.element_bits {
         _ if is_row_major == fragment.lines_are_rows => Way::Units,
         16 => Way::Transposed,
         _ => Way::Elements,
     };
-    let stride = match ptx.operands.get(stride) {
+    let lane = select.b.define(Class::R, "S2R $, SR_LANEID", &[]);
+    let group = select.shift_right(lane, Operand::from(2_i64), false);
+    let position = select.bitwise_and(lane, Operand::from(3_i64));
+    let first = select.b.define(Class::R, "IMAD $, {}, {}, RZ", &[position, Operand::from(fragment.run)]);
+    let xy = if way == Way::Elements { [first, group] } else { [group, first] };
+    let tile = tile(select, ptx, address, stride, fragment.element_bits, xy)?;
+    Ok((fragment, way, tile))
+}
+
+/// Reads which matrix is moved, whether its rows are adjacent in memory, and its stride in elements.
+pub(super) fn read_form(select: &mut Select<'_>, ptx: &Ptx<'_>, shape: Shape) -> Result<(Matrix, bool, Operand), Unsupported> {
+    let matrix = match () {
+        () if ptx.has(Modifier::A) => Matrix::A,
+        () if ptx.has(Modifier::B) => Matrix::B,
+        () => Matrix::Sum,
+    };
+    let is_row_major = ptx.has(Modifier::Row);
+    let stride = match ptx.operands.get(STRIDE) {
         Some(&operand) => select.source(operand, ScalarType::U32)?,
         None => {
             let [rows, columns] = shape.size(matrix);
             Operand::from(if is_row_major { columns } else { rows })
         }
     };
+    Ok((matrix, is_row_major, stride))
+}
+
+/// Computes the address of the thread: that of the element at `start + x * stride + y`.
+pub(super) fn tile(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    address: usize,
+    stride: Operand,
+    element_bits: u32,
+    xy: [Operand; 2],
+) -> Result<Tile, Unsupported> {
     let access = select.access(ptx, ptx.operand(address));
     let place = select.address(ptx.operand(address), access.space, OffsetRange::HALF)?;
-    let tile = Tile::new(select, access, place, stride, &fragment, way);
-    Ok((fragment, way, tile))
+    Ok(Tile::new(select, access, place, stride, element_bits, xy))
 }
 
 impl Tile {
     /// Computes the address of the thread.
-    fn new(select: &mut Select<'_>, access: Access, place: Address, stride: Operand, fragment: &Fragment, way: Way) -> Tile {
-        let lane = select.b.define(Class::R, "S2R $, SR_LANEID", &[]);
-        let group = select.shift_right(lane, Operand::from(2_i64), false);
-        let position = select.bitwise_and(lane, Operand::from(3_i64));
-        let first = select.b.define(Class::R, "IMAD $, {}, {}, RZ", &[position, Operand::from(fragment.run)]);
-        let [x, y] = if way == Way::Elements { [first, group] } else { [group, first] };
+    fn new(select: &mut Select<'_>, access: Access, place: Address, stride: Operand, element_bits: u32, [x, y]: [Operand; 2]) -> Tile {
         let stride = select.in_register(stride);
-        let mut tile = Tile { access, stride, start: place, element_bits: fragment.element_bits, rows: Vec::new() };
+        let mut tile = Tile { access, stride, start: place, element_bits, rows: Vec::new() };
         // Bits are numbered within bytes, so elements of less than a byte divide the index.
-        let (left, right) = (i64::from(fragment.element_bits / 8).max(1).ilog2(), (8 / fragment.element_bits).max(1).ilog2());
+        let (left, right) = (i64::from(element_bits / 8).max(1).ilog2(), (8 / element_bits).max(1).ilog2());
         if tile.is_short() {
             let index = select.b.define(Class::R, "IMAD $, {}, {}, {}", &[x, stride, y]);
             let index = if right > 0 { select.shift_right(index, Operand::from(right), false) } else { index };
@@ -177,7 +204,7 @@ impl Tile {
     }
 
     /// Emits a load; returns the registers.
-    fn load(&mut self, select: &mut Select<'_>, i: u32, j: u32, bytes: u32) -> Vec<Operand> {
+    pub(super) fn load(&mut self, select: &mut Select<'_>, i: u32, j: u32, bytes: u32) -> Vec<Operand> {
         let [base, offset] = self.address(select, i, j);
         let width = bytes.div_ceil(4) as u8;
         let class = Class::new(RegFile::General, width);
@@ -194,14 +221,18 @@ impl Tile {
         (0..width).map(|word| select.register_of(value, word)).collect()
     }
 
-    /// Emits a store.
-    fn store(&mut self, select: &mut Select<'_>, i: u32, j: u32, words: &[Operand]) {
-        let [base, offset] = self.address(select, i, j);
-        let bytes = 4 * words.len() as u32;
+    /// Emits a store of whole registers.
+    pub(super) fn store(&mut self, select: &mut Select<'_>, i: u32, j: u32, words: &[Operand]) {
         let value = match *words {
             [single] => single,
             _ => select.b.pack(Class::new(RegFile::General, words.len() as u8), words),
         };
+        self.store_bytes(select, i, j, value, 4 * words.len() as u32);
+    }
+
+    /// Emits a store of the first `bytes` bytes of a value.
+    pub(super) fn store_bytes(&mut self, select: &mut Select<'_>, i: u32, j: u32, value: Operand, bytes: u32) {
+        let [base, offset] = self.address(select, i, j);
         let size = size_modifier(bytes, false);
         if self.is_short() {
             select.b.emit(&format!("STS{size} [{{}}+{{}}], {{}}"), &[base, offset, value]);

@@ -7,6 +7,7 @@ mod memory;
 mod mma;
 mod products;
 mod quad;
+mod quad_fragments;
 mod scaled;
 mod sparse;
 mod tensor_memory;

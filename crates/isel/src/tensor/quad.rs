@@ -1,6 +1,7 @@
 //! `mma.m8n8k4` on f16: four products at once, each of eight threads.
 //!
-//! Threads 0 to 3 and 16 to 19 compute one product, threads 4 to 7 and 20 to 23 the next, and so on. Newer targets have no instruction for
+//! Threads 0 to 3 and 16 to 19 compute one product, threads 4 to 7 and 20 to 23 the next, and so on. Volta has an instruction for a part of
+//! the result (`HMMA.884`): two registers of D in f32, or four columns in f16. Newer targets have no instruction for
 //! this shape, so threads exchange their elements with shuffles and multiply in single precision. (The sequence that ptxas 13.0.88 calls on
 //! sm_80 and later exchanges nothing, and its results are not those of the manual.)
 //!
@@ -19,7 +20,8 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::mma::{assign, fragment};
+use super::mma::{self, Start, assign, fragment};
+use super::quad_fragments;
 use super::wmma::{narrowed, widened};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -47,6 +49,10 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     let [a, b] = [fragment(select, ptx.operand(1), ScalarType::F16)?, fragment(select, ptx.operand(2), ScalarType::F16)?];
     let c = fragment(select, ptx.operand(3), c_type)?;
     let [a_is_by_rows, b_is_by_rows] = [Slot::Alayout, Slot::Blayout].map(|slot| ptx.get(slot) == Some(Modifier::Row));
+    if quad_fragments::are_used(select) {
+        let results = product(select, [&a, &b], &c, Layouts { a_is_by_rows, b_is_by_rows }, [d_type, c_type]);
+        return assign(select, ptx.operand(0), d_type, &results);
+    }
     let quad = quad(select);
     // Positions (row, column) of the elements of D in the lists below.
     let (rows, columns, sums) = if d_type == ScalarType::F16 {
@@ -70,6 +76,55 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
     let results = if d_type == ScalarType::F16 { narrowed(select, &results) } else { results };
     assign(select, ptx.operand(0), d_type, &results)
+}
+
+/// Which of the matrices A and B are distributed by rows.
+#[derive(Clone, Copy)]
+pub(super) struct Layouts {
+    pub a_is_by_rows: bool,
+    pub b_is_by_rows: bool,
+}
+
+/// Returns whether the target has `HMMA.884`.
+pub(super) fn has_instruction(select: &Select<'_>) -> bool {
+    select.encodes("HMMA.884.F32.F32.STEP0 R0, R0.ROW, R0.COL, R0")
+}
+
+/// Emits the steps of a product with `HMMA.884`, as ptxas 12.9 does for sm_70; returns the registers of D. A step writes two registers. In
+/// f32 these are elements 2s and 2s + 1 of D for step s, in f16 columns 4s to 4s + 3. A step that converts C from f16 to f32 reads the two
+/// registers of C with its four columns.
+pub(super) fn product(
+    select: &mut Select<'_>,
+    [a, b]: [&[Operand]; 2],
+    c: &[Operand],
+    layouts: Layouts,
+    [d_type, c_type]: [ScalarType; 2],
+) -> Vec<Operand> {
+    let name = |ty: ScalarType| if ty == ScalarType::F16 { "F16" } else { "F32" };
+    let suffixes = [layouts.a_is_by_rows, layouts.b_is_by_rows].map(|is_by_rows| if is_by_rows { ".ROW" } else { ".COL" });
+    let steps = if d_type == ScalarType::F16 { 2 } else { 4 };
+    let mut results = Vec::new();
+    for step in 0..steps {
+        let first = if c_type == d_type { 2 * step } else { step / 2 * 2 };
+        let instruction = format!("HMMA.884.{}.{}.STEP{step}", name(d_type), name(c_type));
+        results.extend(mma::emit(select, &instruction, suffixes, a, b, Start::Matrix(&c[first..first + 2])));
+    }
+    results
+}
+
+/// Converts the registers of a matrix D in f32 to f16, where a thread has a whole row. Word j of the row, with columns 2j and 2j + 1, comes
+/// from thread (t & 1) + 2 * (j & 1), which has it as elements i and i + 1 with i = (t & 2) + 2 * (j & 2).
+pub(super) fn gathered(select: &mut Select<'_>, singles: &[Operand]) -> Vec<Operand> {
+    let quad = quad(select);
+    let pairs = narrowed(select, singles);
+    let even = select.logic(0xfc, quad.own, quad.bits[0], Operand::RZ);
+    let lanes = [even, lane_at(select, even, 2)];
+    (0..4)
+        .map(|word| {
+            let [low, high] = [0, 1].map(|upper| fetch(select, pairs[(word & 2) + upper], lanes[word & 1]));
+            select.select_by_predicate(quad.is_set[1], high, low)
+        })
+        .collect()
 }
 
 /// Emits what depends on the number of the thread only. The warp may have diverged, and a shuffle reads registers of active threads only, so

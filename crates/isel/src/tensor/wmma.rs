@@ -7,6 +7,7 @@ use oriole_ptx::types::ScalarType;
 
 use super::fragment::{Fragment, Matrix, Shape};
 use super::mma::{self, Product};
+use super::quad_fragments;
 use crate::error::Unsupported;
 use crate::half;
 use crate::ptx::Ptx;
@@ -17,6 +18,9 @@ const COLUMNS: u32 = 8;
 
 /// Selects `wmma.mma`.
 pub(crate) fn multiply_fragments(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    if quad_fragments::are_used(select) {
+        return quad_fragments::multiply(select, ptx);
+    }
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };
     let shape = Shape { rows, columns, depth };
     let [result_type, a_type, b_type, c_type] = match ptx.types()[..] {
@@ -71,7 +75,7 @@ const HALF_INFINITY: u32 = 0x7c00;
 
 /// Replaces infinities in a result by the greatest numbers, and NaN by zero: `.satfinite` of floats, which PTX had up to version 6.4. ptxas
 /// 13.0 does so on sm_75 only; for later targets it ignores the modifier.
-fn finite(select: &mut Select<'_>, word: Operand, ty: ScalarType) -> Operand {
+pub(super) fn finite(select: &mut Select<'_>, word: Operand, ty: ScalarType) -> Operand {
     let word = select.in_register(word);
     if ty == ScalarType::F32 {
         return finite_number(select, word, INFINITY, i32::MAX as u32);

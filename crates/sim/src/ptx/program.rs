@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::finding::Error;
 use crate::image::Outside;
+use crate::sampling::Geometry;
 
 /// Index of a register in a frame. A 128-bit register occupies two, a vector register one or two per element.
 pub(crate) type Slot = u32;
@@ -122,6 +123,7 @@ pub(crate) enum Action {
     /// Moves a matrix of `wmma` between memory and registers.
     Fragment(Box<FragmentMove>),
     Mma(Box<[Mma]>),
+    QuadMma(Box<QuadMma>),
     GroupProduct(Box<GroupProduct>),
     CopyAsync(Box<CopyAsync>),
     /// Makes a group of the asynchronous copies so far.
@@ -255,7 +257,12 @@ pub(crate) struct Atomic {
 pub(crate) struct ImageAccess {
     pub(crate) kind: ImageAccessKind,
     pub(crate) handle: Source,
+    /// The index of textures with layers, then the coordinates.
     pub(crate) coordinates: Box<[Source]>,
+    /// The level of a fetch that names one.
+    pub(crate) level: Option<Source>,
+    /// Whether derivatives of the coordinates give the level.
+    pub(crate) has_gradient: bool,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<Slot>]>,
     /// The elements to store; none for a load.
@@ -266,9 +273,11 @@ pub(crate) struct ImageAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageAccessKind {
     /// A fetch at float coordinates.
-    Fetch,
+    Fetch(Geometry),
     /// A fetch at integer coordinates.
-    FetchTexel,
+    FetchTexel(Geometry),
+    /// A component of the four texels around float coordinates.
+    Gather(Geometry, usize),
     /// A load or store of elements of a number of bytes.
     Surface { element_bytes: u8, outside: Outside },
     /// The size along an axis.
@@ -396,6 +405,18 @@ pub(crate) struct Mma {
     pub(crate) has_half_d: bool,
     /// For a sparse matrix A: which of its elements are stored.
     pub(crate) sparsity: Option<Sparsity>,
+    pub(crate) a_registers: Box<[Source]>,
+    pub(crate) b_registers: Box<[Source]>,
+    pub(crate) c_registers: Box<[Source]>,
+    pub(crate) destinations: Box<[Slot]>,
+}
+
+/// `mma.sync.m8n8k4` of f16: four products, each of eight threads
+pub(crate) struct QuadMma {
+    pub(crate) a_is_by_rows: bool,
+    pub(crate) b_is_by_rows: bool,
+    pub(crate) has_half_c: bool,
+    pub(crate) has_half_d: bool,
     pub(crate) a_registers: Box<[Source]>,
     pub(crate) b_registers: Box<[Source]>,
     pub(crate) c_registers: Box<[Source]>,

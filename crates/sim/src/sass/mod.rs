@@ -62,6 +62,7 @@ pub(crate) mod memory;
 mod moves;
 mod observe;
 mod program;
+mod quad_products;
 mod schedule;
 pub mod site;
 pub mod step;

@@ -9,7 +9,7 @@
 //! - of C and D: the columns `2 * position` and the next one of row `group`, then of row `group + 8`.
 //!
 //! A double takes two registers; for the layout they count as one. Of a sparse matrix A (`.SP`) only half of the elements are stored;
-//! metadata in one more register say which ([`oriole_sem::sparse`]).
+//! metadata in one more register say which ([`oriole_sem::sparse`]). `HMMA.884` is in [`quad_products`].
 
 use oriole_isa::{Opcode, Target, Value};
 use oriole_sem::float::{Mode, fma};
@@ -19,6 +19,7 @@ use oriole_sem::sparse::{SparseColumns, SparseLayout};
 use oriole_sem::tensor::{AMPERE, Accumulator, EIGHT_BIT, HOPPER, TURING, TensorCore};
 
 use super::memory::matrix::whole_warp;
+use super::quad_products;
 use super::site::{Operands, Site};
 use super::step::{Built, Unsupported, access};
 use super::warp::{Destination, LANES, Row, Warp};
@@ -67,13 +68,14 @@ fn shape(site: &Site<'_>) -> Result<(usize, usize), Unsupported> {
     };
     let shape = site.instruction.modifiers.iter().find_map(|modifier| parse(modifier.spelling()));
     let is_special = [".SF", ".SATFINITE", ".REGOFFSET"].into_iter().any(|modifier| site.has(modifier));
-    // `HMMA.884` computes four small products of a warp in several steps.
-    let is_quad = site.opcode() == Opcode::HMMA && shape == Some((8, 4));
-    shape.filter(|_| !is_special && !is_quad).ok_or_else(|| site.unsupported("matrices of this shape"))
+    shape.filter(|_| !is_special).ok_or_else(|| site.unsupported("matrices of this shape"))
 }
 
 /// Builds a product of floats.
 fn floats(site: &Site<'_>) -> Built {
+    if site.has(".884") {
+        return quad_products::build(site, tensor_core(site.target));
+    }
     let (rows, depth) = shape(site)?;
     let has = |spelling: &str| site.has(spelling);
     let (formats, element_bits, core) = match site.opcode() {
@@ -163,7 +165,7 @@ fn bits(site: &Site<'_>) -> Built {
 }
 
 /// Takes the first of `count` source registers. `None` is the zero register, which is wide enough for any operand.
-fn matrix(operands: &mut Operands<'_>, count: u16) -> Result<Option<Row>, Unsupported> {
+pub(super) fn matrix(operands: &mut Operands<'_>, count: u16) -> Result<Option<Row>, Unsupported> {
     let operand = operands.peek().ok_or_else(|| Unsupported("too few operands".into()))?;
     let is_zero = matches!(operand.value, oriole_isa::Value::Register(_, None));
     if operand.negate || operand.absolute {
@@ -243,7 +245,7 @@ fn product(site: &Site<'_>, dimensions: Dimensions, dot: Dot) -> Built {
 }
 
 /// Returns register `number` of a matrix in all threads.
-fn register(warp: &Warp, first: Option<Row>, number: u16) -> [u32; LANES] {
+pub(super) fn register(warp: &Warp, first: Option<Row>, number: u16) -> [u32; LANES] {
     first.map_or([0; LANES], |row| *warp.row(row.plus(number)))
 }
 

@@ -1,13 +1,17 @@
-//! Textures and surfaces: `TEX`, `TLD`, `TXQ`, `SULD` and `SUST` of one to three dimensions, without levels, offsets and comparisons.
+//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD` and `SUST`, without offsets, comparisons and samples.
 //!
 //! ```text
 //! TEX.B.LL upper, lower, coordinates, handle and level, 2D, mask            handle in a general register
 //! TEX.LL   upper, lower, coordinates, level, handle, 0x0, 2D, mask          handle in a uniform register
 //! ```
 //!
+//! The index of textures with layers precedes the coordinates. `TXD` has the handle before the coordinates, and a word with the index in its
+//! lower half after them; its second tuple has the derivatives.
+//!
 //! The components of the mask go to `lower`, from the third on to `upper`.
 
 use oriole_isa::{Opcode, RegFile, Value};
+use oriole_kernel_test::Arrangement;
 
 use super::fault::Fault;
 use super::memory::Width;
@@ -15,6 +19,7 @@ use super::site::Site;
 use super::step::{Built, Unsupported, access};
 use super::warp::{Row, Warp, lanes_of};
 use crate::image::Outside;
+use crate::sampling::{Fetch, Geometry, Level};
 
 /// Number of components in the second result.
 const LOWER_COUNT: u16 = 2;
@@ -22,7 +27,7 @@ const LOWER_COUNT: u16 = 2;
 /// Builds the action of an instruction of this family; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
-        Opcode::TEX | Opcode::TLD => fetch(site),
+        Opcode::TEX | Opcode::TLD | Opcode::TLD4 | Opcode::TXD => fetch(site),
         Opcode::TXQ => query(site),
         Opcode::SULD => surface(site, true),
         Opcode::SUST => surface(site, false),
@@ -102,49 +107,112 @@ fn write_component(warp: &mut Warp, [upper, lower]: [Row; 2], number: u16, lane:
     warp.write_lane(row, lane, value);
 }
 
-/// Builds `TEX` and `TLD`.
+/// Returns the kind of texture with a name.
+fn geometry(name: &str) -> Option<Geometry> {
+    let (dimensions, arrangement) = match name {
+        "1D" => (1, Arrangement::Single),
+        "2D" => (2, Arrangement::Single),
+        "3D" => (3, Arrangement::Single),
+        "ARRAY_1D" => (1, Arrangement::Layers),
+        "ARRAY_2D" => (2, Arrangement::Layers),
+        "CUBE" => (2, Arrangement::Cube),
+        "ARRAY_CUBE" => (2, Arrangement::Cubes),
+        _ => return None,
+    };
+    Some(Geometry { dimensions, arrangement })
+}
+
+/// The registers of a fetch.
+#[derive(Clone, Copy)]
+struct Registers {
+    handle: Handle,
+    index: Option<Row>,
+    coordinates: Row,
+    level: Option<Row>,
+}
+
+impl Registers {
+    /// Takes the two tuples: the index and the coordinates, then the handle if it is in a general register, and the level.
+    fn of(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
+        let has_level = site.has(".LL");
+        let index_count = u16::from(geometry.has_index());
+        let first = operands.source(site, 2, index_count + geometry.coordinates() as u16)?;
+        let index = (index_count > 0).then_some(first);
+        let coordinates = if index_count > 0 { first.plus(1) } else { first };
+        let (handle, level) = match operands.uniform {
+            Some(number) => (Handle::Uniform(Row::source(number)), has_level.then(|| operands.source(site, 3, 1)).transpose()?),
+            None => {
+                let second = operands.source(site, 3, 1 + u16::from(has_level))?;
+                (Handle::General(second), has_level.then(|| second.plus(1)))
+            }
+        };
+        Ok(Registers { handle, index, coordinates, level })
+    }
+
+    /// Takes the tuples of `TXD`, without the derivatives.
+    fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
+        let index_count = u16::from(geometry.has_index());
+        let count = geometry.coordinates() as u16;
+        let handle_count = u16::from(operands.uniform.is_none());
+        let first = operands.source(site, 2, handle_count + count + index_count)?;
+        let (handle, coordinates) = match operands.uniform {
+            Some(number) => (Handle::Uniform(Row::source(number)), first),
+            None => (Handle::General(first), first.plus(1)),
+        };
+        Ok(Registers { handle, index: (index_count > 0).then(|| coordinates.plus(count)), coordinates, level: None })
+    }
+}
+
+/// Bits of an index.
+const INDEX_MASK: u32 = 0xffff;
+
+/// Builds `TEX`, `TLD`, `TLD4` and `TXD`.
 fn fetch(site: &Site<'_>) -> Built {
-    let missing = [".AOFFI", ".DC", ".MS", ".CL", ".LC", ".LB", ".NDV"];
+    let missing = [".AOFFI", ".PTP", ".DC", ".MS", ".LC", ".LB", ".NDV"];
     if let Some(modifier) = missing.iter().find(|modifier| site.has(modifier)) {
         return Err(site.unsupported(format!("a fetch with {modifier}")));
     }
     let operands = Operands::of(site)?;
-    let dimensions = match operands.name {
-        "1D" => 1,
-        "2D" => 2,
-        "3D" => 3,
-        name => return Err(site.unsupported(format!("textures of kind {name}"))),
-    };
+    let named = geometry(operands.name).ok_or_else(|| site.unsupported(format!("textures of kind {}", operands.name)))?;
     let mask = operands.mask();
     let results = operands.results(site)?;
-    let coordinates = operands.source(site, 2, dimensions as u16)?;
-    let is_float = site.opcode() == Opcode::TEX;
-    let has_level = site.has(".LL");
-    // The second tuple: handle and level, or the level alone.
-    let (handle, level) = match operands.uniform {
-        Some(number) => (Handle::Uniform(Row::source(number)), has_level.then(|| operands.source(site, 3, 1)).transpose()?),
-        None => {
-            let second = operands.source(site, 3, 1 + u16::from(has_level))?;
-            (Handle::General(second), has_level.then(|| second.plus(1)))
-        }
-    };
+    let opcode = site.opcode();
+    // The first modifier of `TLD4` names the component; `.B` after it says that the handle is in a general register.
+    let component = site
+        .instruction
+        .modifiers
+        .iter()
+        .next()
+        .and_then(|first| [".R", ".G", ".B", ".A"].iter().position(|name| *name == first.spelling()));
+    let component = component.unwrap_or(0);
+    let registers =
+        if opcode == Opcode::TXD { Registers::of_gradients(site, &operands, named)? } else { Registers::of(site, &operands, named)? };
     Ok(access(move |warp, world, lanes| {
         for lane in lanes_of(lanes) {
             let fault = |what: String| Fault::of(lane, what);
-            let image = world.memory.image(handle.read(warp, lane)).map_err(fault)?;
-            let mut places = [0; 3];
-            for (axis, place) in (0..).zip(&mut places[..dimensions]) {
-                *place = warp.row(coordinates.plus(axis))[lane];
+            let image = world.memory.image(registers.handle.read(warp, lane)).map_err(fault)?;
+            let mut coordinates = [0; 3];
+            for (axis, place) in (0..).zip(&mut coordinates[..named.coordinates()]) {
+                *place = warp.row(registers.coordinates.plus(axis))[lane];
             }
-            // All textures have one level.
-            if level.is_some_and(|level| f32::from_bits(warp.row(level)[lane]) > 0.0) {
-                return Err(fault("a fetch from a level above the first".into()));
-            }
-            let texel = match is_float {
-                true => image.at(places.map(f32::from_bits), dimensions),
-                false => Some(image.at_integers(places.map(|place| place as i32), dimensions).map_err(fault)?),
+            let level = registers.level.map(|level| warp.row(level)[lane]);
+            let level = match (opcode, level) {
+                (Opcode::TXD, _) => Level::Gradient,
+                (_, None) => Level::Base,
+                (Opcode::TLD, Some(level)) => Level::Integer(level as i32),
+                (_, Some(level)) => Level::Float(f32::from_bits(level)),
             };
-            let texel = world.memory.texel(&image, texel);
+            let index = registers.index.map_or(0, |index| warp.row(index)[lane] & INDEX_MASK);
+            // A texture of one dimension may be read as one of two.
+            let is_line = named == Geometry { dimensions: 2, arrangement: Arrangement::Single } && image.image.dimensions == 1;
+            let geometry = if is_line { Geometry { dimensions: 1, ..named } } else { named };
+            let fetch = Fetch { geometry, level, index, coordinates };
+            let texel = match opcode {
+                Opcode::TLD => world.memory.texel_at(&image, &fetch),
+                Opcode::TLD4 => world.memory.gather(&image, &fetch, component),
+                _ => world.memory.sample(&image, &fetch),
+            };
+            let texel = texel.map_err(fault)?;
             let wanted = (0..4).filter(|component| mask >> component & 1 != 0);
             for (number, component) in wanted.enumerate() {
                 write_component(warp, results, number as u16, lane, texel[component].unwrap_or(0));

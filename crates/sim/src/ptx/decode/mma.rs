@@ -9,7 +9,7 @@ use oriole_sem::sparse::SparseLayout;
 use super::float::mode;
 use super::integer::int_type;
 use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Accumulator, Action, Element, Mma, Slot, Source, Sparsity};
+use crate::ptx::program::{Accumulator, Action, Element, Mma, QuadMma, Slot, Source, Sparsity};
 
 /// Returns the element type of A or B.
 pub(super) fn element(ty: ScalarType) -> Option<Element> {
@@ -42,6 +42,9 @@ pub(super) fn is_sparse(ptx: &Ptx<'_>) -> bool {
     ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata) || ptx.form.opcode == Opcode::WgmmaMmaAsyncSp
 }
 
+/// The registers of D, and those of A, B and C.
+type Matrices = (Box<[Slot]>, [Box<[Source]>; 3]);
+
 impl Decoder<'_> {
     /// Reads the metadata and the selector of a sparse matrix A from the operands at two positions.
     pub(super) fn sparsity(&mut self, ptx: &Ptx<'_>, ty: ScalarType, depth: usize, positions: [usize; 2]) -> Decode<Sparsity> {
@@ -59,8 +62,10 @@ impl Decoder<'_> {
         let [d, a, b, c] = types[..] else { return self.unsupported(ptx) };
         let [rows, columns, depth] = shape(ptx).ok_or_else(missing)?;
         // `m8n8k4` on `f16` computes four products at once, with a different layout.
-        let is_quad = a == ScalarType::F16 && rows == 8;
-        if ptx.has(Modifier::BlockScale) || ptx.get(FormSlot::Kind).is_some() || is_quad || columns != 8 {
+        if a == ScalarType::F16 && rows == 8 {
+            return self.quad_mma(ptx, d, c);
+        }
+        if ptx.has(Modifier::BlockScale) || ptx.get(FormSlot::Kind).is_some() || columns != 8 {
             return self.unsupported(ptx);
         }
         let accumulator = match (d, c) {
@@ -71,18 +76,8 @@ impl Decoder<'_> {
             (ScalarType::S32, ScalarType::S32) => Accumulator::Integer { clamps: ptx.has(Modifier::Satfinite) },
             _ => return self.unsupported(ptx),
         };
-        let mut sources: [Vec<Source>; 3] = Default::default();
-        for (number, sources) in sources.iter_mut().enumerate() {
-            for register in self.fragment(ptx.operand(number + 1)) {
-                sources.push(self.source(register, ScalarType::B64)?);
-            }
-        }
-        let mut destinations: Vec<Slot> = Vec::new();
-        for register in self.fragment(ptx.operand(0)) {
-            destinations.push(self.destination(register)?);
-        }
+        let (destinations, [a_registers, b_registers, c_registers]) = self.matrices(ptx)?;
         let sparsity = if is_sparse(ptx) { Some(self.sparsity(ptx, a, depth, [4, 5])?) } else { None };
-        let [a_registers, b_registers, c_registers] = sources.map(Vec::into_boxed_slice);
         let mma = Mma {
             rows,
             depth,
@@ -95,10 +90,35 @@ impl Decoder<'_> {
             a_registers,
             b_registers,
             c_registers,
-            destinations: destinations.into(),
+            destinations,
         };
         self.push(Action::Mma(Box::new([mma])));
         Ok(())
+    }
+
+    /// Decodes `mma.sync.m8n8k4` of f16.
+    fn quad_mma(&mut self, ptx: &Ptx<'_>, d: ScalarType, c: ScalarType) -> Decode {
+        let (destinations, [a_registers, b_registers, c_registers]) = self.matrices(ptx)?;
+        let [a_is_by_rows, b_is_by_rows] = [FormSlot::Alayout, FormSlot::Blayout].map(|slot| ptx.get(slot) == Some(Modifier::Row));
+        let [has_half_c, has_half_d] = [c, d].map(|ty| ty == ScalarType::F16);
+        let mma = QuadMma { a_is_by_rows, b_is_by_rows, has_half_c, has_half_d, a_registers, b_registers, c_registers, destinations };
+        self.push(Action::QuadMma(Box::new(mma)));
+        Ok(())
+    }
+
+    /// Returns the registers of D, and those of A, B and C.
+    fn matrices(&mut self, ptx: &Ptx<'_>) -> Decode<Matrices> {
+        let mut sources: [Vec<Source>; 3] = Default::default();
+        for (number, sources) in sources.iter_mut().enumerate() {
+            for register in self.fragment(ptx.operand(number + 1)) {
+                sources.push(self.source(register, ScalarType::B64)?);
+            }
+        }
+        let mut destinations: Vec<Slot> = Vec::new();
+        for register in self.fragment(ptx.operand(0)) {
+            destinations.push(self.destination(register)?);
+        }
+        Ok((destinations.into(), sources.map(Vec::into_boxed_slice)))
     }
 
     /// Returns the registers of a fragment.

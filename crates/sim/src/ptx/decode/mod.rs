@@ -499,7 +499,7 @@ impl Decoder<'_> {
             Isspacep => self.isspacep(ptx),
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => { self.converge(); self.matrix(ptx) }
-            Tex | Suld | Sust | Txq | Suq => self.texture(ptx),
+            Tex | Tld4 | Suld | Sust | Txq | Suq => self.texture(ptx),
             Mma => { self.converge(); self.mma(ptx) }
             WmmaMma => { self.converge(); self.wmma(ptx) }
             WmmaLoad | WmmaStore => { self.converge(); self.move_fragment(ptx) }

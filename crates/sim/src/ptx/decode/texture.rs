@@ -1,5 +1,7 @@
-//! Decodes `tex`, `txq`, `suld.b`, `sust.b` and `suq` with handles in registers: one, two and three dimensions, one level, no filter.
+//! Decodes `tex`, `tld4`, `txq`, `suld.b`, `sust.b` and `suq` with handles in registers. Offsets, comparisons, samples and results of 16 bits are
+//! refused.
 
+use oriole_kernel_test::Arrangement;
 use oriole_ptx::ast::{self, AddressBase};
 use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
@@ -7,8 +9,24 @@ use oriole_ptx::types::ScalarType;
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::image::Outside;
 use crate::ptx::program::{Action, ImageAccess, ImageAccessKind, Slot, Source};
+use crate::sampling::Geometry;
 
-/// Returns the number of dimensions that a modifier names; `None` for arrays, cube maps and multisampled textures.
+/// Returns the kind of texture that a modifier names; `None` for multisampled textures.
+fn geometry(ptx: &Ptx<'_>) -> Option<Geometry> {
+    let (dimensions, arrangement) = match ptx.get(FormSlot::Geom)?.spelling() {
+        "1d" => (1, Arrangement::Single),
+        "2d" => (2, Arrangement::Single),
+        "3d" => (3, Arrangement::Single),
+        "a1d" => (1, Arrangement::Layers),
+        "a2d" => (2, Arrangement::Layers),
+        "cube" => (2, Arrangement::Cube),
+        "acube" => (2, Arrangement::Cubes),
+        _ => return None,
+    };
+    Some(Geometry { dimensions, arrangement })
+}
+
+/// Returns the number of dimensions of a surface that a modifier names; `None` for arrays.
 fn dimensions(ptx: &Ptx<'_>) -> Option<usize> {
     match ptx.get(FormSlot::Geom)?.spelling() {
         "1d" => Some(1),
@@ -27,6 +45,7 @@ impl Decoder<'_> {
     pub(crate) fn texture(&mut self, ptx: &Ptx<'_>) -> Decode {
         let access = match ptx.form.opcode {
             Opcode::Tex => self.fetch(ptx)?,
+            Opcode::Tld4 => self.gather(ptx)?,
             Opcode::Suld | Opcode::Sust => self.surface(ptx)?,
             _ => self.query(ptx)?,
         };
@@ -47,13 +66,23 @@ impl Decoder<'_> {
         }
     }
 
-    /// Decodes `[handle, {x, y, z}]`.
-    fn image_place(&mut self, ptx: &Ptx<'_>, operand: ast::Operand, ty: ScalarType) -> Decode<(Source, Vec<Source>)> {
-        let (Some(count), ast::Operand::Bracket(list)) = (dimensions(ptx), operand) else { return self.unsupported(ptx) };
+    /// Decodes `[handle, {x, y, z}]`, or `[handle, {index, x, y}]`. `count` coordinates are read, and have type `ty`.
+    fn image_place(
+        &mut self,
+        ptx: &Ptx<'_>,
+        operand: ast::Operand,
+        ty: ScalarType,
+        has_index: bool,
+        count: usize,
+    ) -> Decode<(Source, Vec<Source>)> {
+        let ast::Operand::Bracket(list) = operand else { return self.unsupported(ptx) };
         let &[handle, vector] = self.body.list(list) else { return Err(Missing::new("a separate sampler")) };
         let handle = self.handle(handle)?;
-        let coordinates = self.elements(vector, count);
-        let coordinates = coordinates[..count.min(coordinates.len())].iter().map(|&place| self.source(place, ty)).collect::<Decode<_>>()?;
+        let count = count + usize::from(has_index);
+        let mut coordinates = Vec::new();
+        for (number, place) in self.elements(vector, count).into_iter().take(count).enumerate() {
+            coordinates.push(self.source(place, if has_index && number == 0 { ScalarType::U32 } else { ty })?);
+        }
         Ok((handle, coordinates))
     }
 
@@ -67,15 +96,37 @@ impl Decoder<'_> {
     }
 
     fn fetch(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
-        let &[to, from] = ptx.types().as_slice() else { return self.unsupported(ptx) };
-        let is_plain = ptx.operands.len() == 2 && !names(ptx, &["base", "level", "grad"]) && to.bits() == 32;
+        let (&[to, from], Some(geometry)) = (ptx.types().as_slice(), geometry(ptx)) else { return self.unsupported(ptx) };
+        let [has_level, has_gradient] = ["level", "grad"].map(|name| names(ptx, &[name]));
+        // The level is one operand, derivatives are two; further ones are offsets and comparisons.
+        let count = 2 + usize::from(has_level) + 2 * usize::from(has_gradient);
+        let is_plain = ptx.operands.len() == count && !names(ptx, &["base"]) && to.bits() == 32;
         if !is_plain || matches!(ptx.operand(0), ast::Operand::Pair(_)) {
             return self.unsupported(ptx);
         }
-        let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), from)?;
+        let is_float = from == ScalarType::F32;
+        if has_gradient && !is_float {
+            return self.unsupported(ptx);
+        }
+        let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), from, geometry.has_index(), geometry.coordinates())?;
         let destinations = self.written(ptx.operand(0), 4)?;
-        let kind = if from == ScalarType::F32 { ImageAccessKind::Fetch } else { ImageAccessKind::FetchTexel };
-        Ok(ImageAccess { kind, handle, coordinates: coordinates.into(), destinations, values: Box::default() })
+        let level = if has_level { Some(self.source(ptx.operand(2), from)?) } else { None };
+        let kind = if is_float { ImageAccessKind::Fetch(geometry) } else { ImageAccessKind::FetchTexel(geometry) };
+        Ok(ImageAccess { kind, handle, coordinates: coordinates.into(), level, has_gradient, destinations, values: Box::default() })
+    }
+
+    fn gather(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
+        let Some(geometry) = geometry(ptx) else { return self.unsupported(ptx) };
+        let component = ["r", "g", "b", "a"].iter().position(|name| ptx.get(FormSlot::Comp).is_some_and(|found| found.spelling() == *name));
+        let (Some(component), 2) = (component, ptx.operands.len()) else { return self.unsupported(ptx) };
+        if matches!(ptx.operand(0), ast::Operand::Pair(_)) {
+            return self.unsupported(ptx);
+        }
+        let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), ScalarType::F32, geometry.has_index(), geometry.coordinates())?;
+        let destinations = self.written(ptx.operand(0), 4)?;
+        let kind = ImageAccessKind::Gather(geometry, component);
+        let coordinates = coordinates.into();
+        Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, destinations, values: Box::default() })
     }
 
     fn surface(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
@@ -92,7 +143,8 @@ impl Decoder<'_> {
         let element_bytes = ty.bytes() as u8;
         let is_load = ptx.form.opcode == Opcode::Suld;
         let (place, vector) = if is_load { (ptx.operand(1), ptx.operand(0)) } else { (ptx.operand(0), ptx.operand(1)) };
-        let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32)?;
+        let Some(dimensions) = dimensions(ptx) else { return self.unsupported(ptx) };
+        let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32, false, dimensions)?;
         let count = self.lanes(vector);
         let (mut destinations, mut values): (Box<[Option<Slot>]>, Box<[Source]>) = Default::default();
         if is_load {
@@ -101,7 +153,7 @@ impl Decoder<'_> {
             values = self.elements(vector, count).into_iter().map(|value| self.source(value, ty)).collect::<Decode<_>>()?;
         }
         let kind = ImageAccessKind::Surface { element_bytes, outside };
-        Ok(ImageAccess { kind, handle, coordinates: coordinates.into(), destinations, values })
+        Ok(ImageAccess { kind, handle, coordinates: coordinates.into(), level: None, has_gradient: false, destinations, values })
     }
 
     fn query(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
@@ -110,6 +162,14 @@ impl Decoder<'_> {
         let (Some(axis), 2) = (axis, ptx.operands.len()) else { return self.unsupported(ptx) };
         let handle = self.handle(ptx.operand(1))?;
         let destinations = self.written(ptx.operand(0), 1)?;
-        Ok(ImageAccess { kind: ImageAccessKind::Size(axis), handle, coordinates: Box::default(), destinations, values: Box::default() })
+        Ok(ImageAccess {
+            kind: ImageAccessKind::Size(axis),
+            handle,
+            coordinates: Box::default(),
+            level: None,
+            has_gradient: false,
+            destinations,
+            values: Box::default(),
+        })
     }
 }

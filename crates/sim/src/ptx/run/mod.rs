@@ -12,6 +12,7 @@ mod fragment;
 mod mbarrier;
 mod mma;
 mod print;
+mod quad_mma;
 mod races;
 mod texture;
 mod together;

@@ -5,9 +5,21 @@ use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{ImageAccess, ImageAccessKind};
+use crate::sampling::{Fetch, Geometry, Level};
 
 /// All bits of a result of a fetch: elements that the texture does not have are undefined.
 const ALL_BITS: u64 = u32::MAX as u64;
+
+/// Returns the fetch of a thread; `words` are the index, if there is one, and the coordinates.
+fn fetch(geometry: Geometry, level: Level, words: &[u32]) -> Fetch {
+    let (index, places) = match words.split_first() {
+        Some((&index, places)) if geometry.has_index() => (index, places),
+        _ => (0, words),
+    };
+    let mut coordinates = [0; 3];
+    coordinates.iter_mut().zip(places).for_each(|(coordinate, &place)| *coordinate = place);
+    Fetch { geometry, level, index, coordinates }
+}
 
 impl Warp {
     /// Performs an access for the active threads.
@@ -33,26 +45,35 @@ impl Warp {
 
     fn access_by_lane(&mut self, machine: &mut Machine<'_>, access: &ImageAccess, lane: usize) -> Result<(), String> {
         let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
-        let count = access.coordinates.len();
-        let mut places = [0_u32; 3];
-        for (place, &source) in places.iter_mut().zip(&access.coordinates) {
-            *place = self.read(&machine.pool, source, lane) as u32;
-        }
+        let words: Vec<u32> = access.coordinates.iter().map(|&source| self.read(&machine.pool, source, lane) as u32).collect();
+        let level = access.level.map(|source| self.read(&machine.pool, source, lane) as u32);
         let texel = match access.kind {
             ImageAccessKind::Size(axis) => {
                 self.write_image_result(access, 0, lane, Some(image.image.size[axis]));
                 return Ok(());
             }
             ImageAccessKind::Surface { element_bytes, outside } => {
-                return self.access_surface(machine, access, lane, places.map(|place| place as i32), usize::from(element_bytes), outside);
+                let mut place = [0; 3];
+                place.iter_mut().zip(&words).for_each(|(place, &word)| *place = word as i32);
+                return self.access_surface(machine, access, lane, place, usize::from(element_bytes), outside);
             }
-            _ if count != image.image.dimensions => {
-                return Err(format!("a texture of {} dimensions is read with {count}", image.image.dimensions));
+            ImageAccessKind::Fetch(geometry) => {
+                let level = match level {
+                    Some(level) => Level::Float(f32::from_bits(level)),
+                    None if access.has_gradient => Level::Gradient,
+                    None => Level::Base,
+                };
+                machine.memory.sample(&image, &fetch(geometry, level, &words))?
             }
-            ImageAccessKind::Fetch => image.at(places.map(f32::from_bits), count),
-            ImageAccessKind::FetchTexel => Some(image.at_integers(places.map(|place| place as i32), count)?),
+            ImageAccessKind::FetchTexel(geometry) => {
+                let level = level.map_or(Level::Base, |level| Level::Integer(level as i32));
+                machine.memory.texel_at(&image, &fetch(geometry, level, &words))?
+            }
+            ImageAccessKind::Gather(geometry, component) => {
+                machine.memory.gather(&image, &fetch(geometry, Level::Base, &words), component)?
+            }
         };
-        for (number, value) in machine.memory.texel(&image, texel).into_iter().enumerate() {
+        for (number, value) in texel.into_iter().enumerate() {
             self.write_image_result(access, number, lane, value);
         }
         Ok(())

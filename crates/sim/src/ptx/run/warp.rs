@@ -393,6 +393,7 @@ impl Warp {
             Action::Image(access) => self.access_image(machine, block, access, active, op.line)?,
             Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
             Action::Mma(parts) => self.mma(machine, block, parts, active, op.line)?,
+            Action::QuadMma(product) => self.quad_mma(machine, block, product, active, op.line)?,
             Action::Fragment(fragment) => self.move_fragment(machine, block, fragment, active, op.line)?,
             Action::GroupProduct(product) => self.group_product(machine, block, product, active, op.line)?,
             Action::CopyAsync(copy) => self.start_copies(machine, block, copy, active, op.line)?,

@@ -1,0 +1,69 @@
+//! Prefers full occupancy for straight-line kernels with few loads.
+//!
+//! More registers let a warp interleave more independent instructions. That hides two kinds of latency: that of loads, of which more are in
+//! flight, and that of arithmetic. Resident warps hide the latter as well, because another warp issues meanwhile. So in a kernel without
+//! loops that hardly loads, registers beyond those of full occupancy shorten the time of a lone warp only. Example: `vadd` of
+//! `tests/kernels/video` has 264 instructions and three loads. With 94 registers, five warps are resident on each scheduler; with 18
+//! registers, 16. A lone warp takes 1.16 times as long with 18, but the estimate for all resident warps is bound by the issue slots.
+//!
+//! The search therefore builds a schedule for few registers (mode `reduce-reg`), and keeps it if it takes no longer with all resident warps and
+//! not much longer alone.
+
+use oriole_ir::analysis::{ControlFlow, Loops};
+use oriole_ir::{Function, FunctionKind};
+use oriole_isa::{Effect, Memory, Opcode};
+use oriole_regalloc::HIDDEN_REGISTERS;
+use oriole_sched::backend::ScheduleMode;
+use oriole_sched::score::Score;
+
+use crate::resident_blocks::is_at_most_slightly_longer;
+use crate::schedule::Plan;
+use crate::state::FunctionState;
+
+/// Minimum number of instructions for each load of a kernel with few loads.
+const INSTRUCTIONS_PER_LOAD: usize = 48;
+/// Maximum number of instructions of a kernel to which this applies; longer ones were not studied.
+const MAX_INSTRUCTIONS: usize = 1024;
+/// Maximum ratio of the estimated times of a lone warp with higher and with lower occupancy.
+const MAX_LONE_RATIO: f64 = 1.4;
+
+/// Returns whether full occupancy is preferred for a kernel: it has no loops and few loads, and does not declare the size of its blocks.
+pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
+    let function = &state.function;
+    let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_INSTRUCTIONS;
+    is_short_kernel && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
+}
+
+/// Returns the plan with which more warps are resident: the same for few registers. `None` if all warps are resident with the registers of an
+/// allocated function.
+pub fn plan(plan: Plan, allocated: &FunctionState<'_>) -> Option<Plan> {
+    let allocation = allocated.allocation.as_ref().filter(|_| allocated.spill_bytes() == 0)?;
+    let limit = allocated.input.hardware.machine.registers_at_full_occupancy();
+    (allocation.registers_used + HIDDEN_REGISTERS > limit).then_some(Plan { mode: ScheduleMode::ReduceReg, ..plan })
+}
+
+/// Returns whether the schedule `more_warps` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more
+/// instructions, takes no longer if all warps are resident, and not much longer alone. `score` estimates the times of a schedule.
+pub fn is_kept(more_warps: &FunctionState<'_>, found: &FunctionState<'_>, score: impl Fn(&FunctionState<'_>) -> Option<Score>) -> bool {
+    let registers = |state: &FunctionState<'_>| state.allocation.as_ref().map_or(u32::MAX, |allocation| allocation.registers_used);
+    more_warps.spill_bytes() == 0
+        && registers(more_warps) < registers(found)
+        && is_at_most_slightly_longer(&more_warps.function, found.function.inst_count())
+        && score(more_warps).zip(score(found)).is_some_and(|(new, old)| new.shared <= old.shared && new.alone <= MAX_LONE_RATIO * old.alone)
+}
+
+/// Returns whether no block is in a loop.
+fn has_no_loops(function: &Function) -> bool {
+    let loops = Loops::compute(function, &ControlFlow::compute(function));
+    function.layout.iter().all(|&block| loops.depth(block) == 0)
+}
+
+/// Returns whether few instructions read memory other than constant banks.
+fn has_few_loads(function: &Function) -> bool {
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    let loads = insts.filter(|&&inst| {
+        let properties = function.insts[inst].op.machine().map(Opcode::properties);
+        properties.is_some_and(|found| matches!(found.effect, Effect::Reads | Effect::Updates) && found.memory != Memory::Constant)
+    });
+    loads.count() * INSTRUCTIONS_PER_LOAD <= function.inst_count()
+}

@@ -1,0 +1,376 @@
+//! How coordinates select and filter the texels of a texture, by the rules of the CUDA programming guide ("Texture Fetching").
+//!
+//! A coordinate x has the unit of texels; a normalized one is multiplied by the size N first.
+//!
+//! ```text
+//! nearest     T[floor(x)]
+//! linear      (1 - a) T[i] + a T[i + 1]      with x' = x - 0.5, i = floor(x'), a = x' - i in fixed point with 8 fraction bits;
+//!                                            in two and three dimensions the weights of the axes are multiplied
+//! clamp       the nearest texel              wrap      x - floor(x) instead of x (normalized)
+//! border      zero outside of the texture    mirror    x - floor(x) if floor(x) is even, otherwise 1 - (x - floor(x))
+//! cube map    the axis with the largest magnitude m selects the layer, the others are divided by m: (s / m + 1) / 2, (t / m + 1) / 2
+//! layers      the index is clamped
+//! ```
+//!
+//! Example of linear filtering in one dimension: at x = 1.75 between T[1] = 10 and T[2] = 20, x' = 1.25, so the result is 0.75 * 10 + 0.25 *
+//! 20 = 12.5.
+//!
+//! The guide leaves open how the weight is rounded (here: to the nearest of 256ths), how the sum is rounded (here: once, to f32), and the layer
+//! of a direction with two equal magnitudes. It does not say how a level between two is chosen, nor how derivatives give a level: levels that
+//! are not integers, and derivatives on textures with several levels, are errors.
+
+use oriole_kernel_test::{AddressMode, Arrangement, FACES};
+
+use crate::image::{DeviceImage, Texel};
+use crate::memory::Memory;
+
+/// Fraction bits of the weights of linear filtering.
+const WEIGHT_BITS: u32 = 8;
+
+/// The level that a fetch reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Level {
+    /// The first one.
+    Base,
+    Float(f32),
+    Integer(i32),
+    /// The one that derivatives of the coordinates give.
+    Gradient,
+}
+
+/// The kind of a texture as an instruction names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Number of dimensions; 2 for cube maps.
+    pub(crate) dimensions: usize,
+    pub(crate) arrangement: Arrangement,
+}
+
+impl Geometry {
+    /// Returns the number of coordinates, without the index.
+    pub(crate) fn coordinates(self) -> usize {
+        if self.is_cube() { 3 } else { self.dimensions }
+    }
+
+    /// Returns whether an index precedes the coordinates.
+    pub(crate) fn has_index(self) -> bool {
+        matches!(self.arrangement, Arrangement::Layers | Arrangement::Cubes)
+    }
+
+    fn is_cube(self) -> bool {
+        matches!(self.arrangement, Arrangement::Cube | Arrangement::Cubes)
+    }
+}
+
+/// A fetch from a texture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetch {
+    pub(crate) geometry: Geometry,
+    pub(crate) level: Level,
+    /// The index; 0 if there is none.
+    pub(crate) index: u32,
+    /// The bits of the coordinates.
+    pub(crate) coordinates: [u32; 3],
+}
+
+/// Two neighbouring texels along an axis, `None` beyond a border, and the weight of the second in 256ths.
+type Neighbours = ([Option<u32>; 2], u32);
+
+impl Memory {
+    /// Returns the components at float coordinates.
+    pub(crate) fn sample(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
+        let place = Place::of(image, fetch)?;
+        if !image.image.is_linear {
+            return Ok(self.texel(image, place.nearest(image)));
+        }
+        let axes = place.neighbours(image);
+        let mut sums = [None; 4];
+        for corner in 0..1_usize << place.dimensions {
+            let mut weight = 1.0;
+            let mut texel = Some([0; 3]);
+            for (axis, (places, second)) in axes.iter().enumerate() {
+                let is_second = corner >> axis & 1;
+                let share = if is_second == 1 { *second } else { (1 << WEIGHT_BITS) - second };
+                weight *= f64::from(share) / f64::from(1_u32 << WEIGHT_BITS);
+                texel = texel.zip(places[is_second]).map(|(mut texel, place)| {
+                    texel[axis] = place;
+                    texel
+                });
+            }
+            // A texel without weight does not count, even if it is infinite or NaN.
+            if weight == 0.0 {
+                continue;
+            }
+            let components = self.texel(image, texel.map(|texel| place.texel(texel)));
+            for (sum, component) in sums.iter_mut().zip(components) {
+                let Some(component) = component else { continue };
+                *sum = Some(sum.unwrap_or(0.0) + weight * f64::from(f32::from_bits(component)));
+            }
+        }
+        Ok(sums.map(|sum| sum.map(|sum| (sum as f32).to_bits())))
+    }
+
+    /// Returns one component of the four texels that linear filtering reads, in the order of `tld4`: counter-clockwise from the lower left, where
+    /// y grows downwards.
+    pub(crate) fn gather(&self, image: &DeviceImage, fetch: &Fetch, component: usize) -> Result<[Option<u32>; 4], String> {
+        let place = Place::of(image, fetch)?;
+        let [(columns, _), (rows, _)] = place.neighbours(image)[..] else { return Err("four texels of a texture without rows".into()) };
+        Ok([(0, 1), (1, 1), (1, 0), (0, 0)].map(|(column, row): (usize, usize)| {
+            let texel = columns[column].zip(rows[row]).map(|(x, y)| place.texel([x, y, 0]));
+            self.texel(image, texel)[component]
+        }))
+    }
+
+    /// Returns the components at integer coordinates. An error outside of the texture, which the manual does not define.
+    pub(crate) fn texel_at(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
+        check_geometry(image, fetch.geometry)?;
+        let level = level_number(image, fetch.level)?;
+        let count = fetch.geometry.coordinates();
+        let mut place = [0; 3];
+        for ((place, &coordinate), size) in place.iter_mut().zip(&fetch.coordinates[..count]).zip(image.image.size_of_level(level)) {
+            if coordinate >= size {
+                return Err(format!("the texel {:?} is outside of the texture", fetch.coordinates.map(|place| place as i32)));
+            }
+            *place = coordinate;
+        }
+        Ok(self.texel(image, Some(Texel { level, layer: fetch.index.min(image.image.layers - 1), place })))
+    }
+}
+
+/// Checks that an instruction reads the kind of texture that this one is.
+fn check_geometry(image: &DeviceImage, geometry: Geometry) -> Result<(), String> {
+    let own = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
+    match () {
+        () if own.arrangement != geometry.arrangement => {
+            Err(format!("a texture ({:?}) is read as one with another arrangement ({:?})", own.arrangement, geometry.arrangement))
+        }
+        () if own.dimensions != geometry.dimensions => {
+            Err(format!("a texture of {} dimensions is read with {}", own.dimensions, geometry.dimensions))
+        }
+        () => Ok(()),
+    }
+}
+
+/// Returns the number of a level.
+fn level_number(image: &DeviceImage, level: Level) -> Result<u32, String> {
+    let last = image.image.levels - 1;
+    match level {
+        Level::Base => Ok(0),
+        Level::Gradient if last == 0 => Ok(0),
+        Level::Gradient => Err("derivatives of the coordinates of a texture with several levels".into()),
+        Level::Float(level) => {
+            let limited = level.max(0.0).min(last as f32);
+            if limited.fract() == 0.0 { Ok(limited as u32) } else { Err(format!("level {level}, which is between two levels")) }
+        }
+        Level::Integer(level) => {
+            let number = u32::try_from(level).ok().filter(|&level| level <= last);
+            number.ok_or_else(|| format!("level {level} of a texture with {} levels", last + 1))
+        }
+    }
+}
+
+/// A place in one layer of one level.
+struct Place {
+    level: u32,
+    layer: u32,
+    dimensions: usize,
+    coordinates: [f32; 3],
+    is_normalized: bool,
+}
+
+impl Place {
+    /// Returns the place that a fetch reads.
+    fn of(image: &DeviceImage, fetch: &Fetch) -> Result<Place, String> {
+        check_geometry(image, fetch.geometry)?;
+        let level = level_number(image, fetch.level)?;
+        let mut coordinates = fetch.coordinates.map(f32::from_bits);
+        let mut layer = fetch.index;
+        let mut is_normalized = image.image.is_normalized;
+        if fetch.geometry.is_cube() {
+            let (face, [s, t]) = face(coordinates);
+            layer = fetch.index.min(image.image.layers / FACES - 1) * FACES + face;
+            coordinates = [s, t, 0.0];
+            is_normalized = true;
+        }
+        let layer = layer.min(image.image.layers - 1);
+        Ok(Place { level, layer, dimensions: fetch.geometry.dimensions, coordinates, is_normalized })
+    }
+
+    fn texel(&self, place: [u32; 3]) -> Texel {
+        Texel { level: self.level, layer: self.layer, place }
+    }
+
+    /// Returns the nearest texel; `None` beyond a border.
+    fn nearest(&self, image: &DeviceImage) -> Option<Texel> {
+        let mut place = [0; 3];
+        let sizes = image.image.size_of_level(self.level);
+        for ((place, &x), size) in place.iter_mut().zip(&self.coordinates[..self.dimensions]).zip(sizes) {
+            *place = self.nearest_along(x, size, image.image.mode)?;
+        }
+        Some(self.texel(place))
+    }
+
+    fn nearest_along(&self, x: f32, size: u32, mode: AddressMode) -> Option<u32> {
+        let (floor, last) = (x.floor(), size - 1);
+        let fraction = x - floor;
+        let normalized = match mode {
+            AddressMode::Wrap => fraction,
+            AddressMode::Mirror if floor.rem_euclid(2.0) == 0.0 => fraction,
+            AddressMode::Mirror => 1.0 - fraction,
+            _ => x,
+        };
+        let texel = if self.is_normalized { (normalized * size as f32).floor() } else { x.floor() };
+        if mode == AddressMode::Border && !(0.0..size as f32).contains(&texel) {
+            return None;
+        }
+        // The conversion takes NaN to 0, and everything else to the nearest number.
+        Some((texel as u32).min(last))
+    }
+
+    /// Returns the texels around the place, along each axis.
+    fn neighbours(&self, image: &DeviceImage) -> Vec<Neighbours> {
+        let sizes = image.image.size_of_level(self.level);
+        let axes = self.coordinates[..self.dimensions].iter().zip(sizes);
+        axes.map(|(&x, size)| self.neighbours_along(x, size, image.image.mode)).collect()
+    }
+
+    fn neighbours_along(&self, x: f32, size: u32, mode: AddressMode) -> Neighbours {
+        let one = f64::from(1_u32 << WEIGHT_BITS);
+        let scaled = if self.is_normalized { f64::from(x) * f64::from(size) } else { f64::from(x) };
+        // The conversion takes NaN to 0, and infinities to the ends of the range.
+        let fixed = ((scaled * one).round() as i64).clamp(i64::MIN / 2, i64::MAX / 2) - (1 << (WEIGHT_BITS - 1));
+        let (first, weight) = (fixed >> WEIGHT_BITS, (fixed & ((1 << WEIGHT_BITS) - 1)) as u32);
+        ([first, first + 1].map(|texel| inside(texel, size, mode)), weight)
+    }
+}
+
+/// Returns the number of a texel along an axis; `None` beyond a border.
+fn inside(texel: i64, size: u32, mode: AddressMode) -> Option<u32> {
+    let size = i64::from(size);
+    let found = match mode {
+        AddressMode::Clamp => texel.clamp(0, size - 1),
+        AddressMode::Wrap => texel.rem_euclid(size),
+        AddressMode::Mirror => {
+            let place = texel.rem_euclid(2 * size);
+            if place < size { place } else { 2 * size - 1 - place }
+        }
+        AddressMode::Border if (0..size).contains(&texel) => texel,
+        AddressMode::Border => return None,
+    };
+    Some(found as u32)
+}
+
+/// Returns the layer of a cube map that a direction selects, and the normalized coordinates in it.
+fn face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
+    let (face, m, s, t) = match () {
+        () if x.abs() > y.abs() && x.abs() > z.abs() => {
+            if x >= 0.0 {
+                (0, x, -z, -y)
+            } else {
+                (1, -x, z, -y)
+            }
+        }
+        () if y.abs() > z.abs() => {
+            if y >= 0.0 {
+                (2, y, x, z)
+            } else {
+                (3, -y, x, -z)
+            }
+        }
+        () if z >= 0.0 => (4, z, x, -y),
+        () => (5, -z, -x, -y),
+    };
+    (face, [s, t].map(|place| (place / m + 1.0) / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tests::image;
+
+    fn fetch(dimensions: usize, arrangement: Arrangement, index: u32, coordinates: [f32; 3]) -> Fetch {
+        let geometry = Geometry { dimensions, arrangement };
+        Fetch { geometry, level: Level::Base, index, coordinates: coordinates.map(f32::to_bits) }
+    }
+
+    fn plain(dimensions: usize, coordinates: [f32; 3]) -> Fetch {
+        fetch(dimensions, Arrangement::Single, 0, coordinates)
+    }
+
+    fn first(result: Result<[Option<u32>; 4], String>) -> f32 {
+        f32::from_bits(result.unwrap()[0].unwrap())
+    }
+
+    /// The CUDA programming guide's rules, by hand, for four texels.
+    #[test]
+    fn coordinates_outside_follow_the_mode() {
+        let modes = [
+            ("clamp", [(-0.1, 0), (0.26, 1), (1.3, 3)]),
+            ("wrap normalized", [(-0.1, 3), (0.26, 1), (1.3, 1)]),
+            ("mirror normalized", [(-0.1, 0), (0.26, 1), (1.3, 2)]),
+        ];
+        for (mode, cases) in modes {
+            let (memory, image) = image(&format!("texture u32 4 {mode} = index"));
+            for (x, texel) in cases {
+                let x = if image.image.is_normalized { x } else { x * 4.0 };
+                assert_eq!(memory.sample(&image, &plain(1, [x, 0.0, 0.0])), Ok([Some(texel), None, None, None]), "{mode} {x}");
+            }
+        }
+        let (memory, image) = image("texture s8x2 4x2 border = ff*16");
+        assert_eq!(memory.sample(&image, &plain(2, [3.5, 1.5, 0.0])), Ok([Some(u32::MAX), Some(u32::MAX), None, None]));
+        assert_eq!(memory.sample(&image, &plain(2, [3.5, 2.0, 0.0])), Ok([Some(0), Some(0), None, None]));
+    }
+
+    /// Four texels 0, 16, 32 and 48. With a weight of 64 / 256 for the second texel, the results are a quarter of the way.
+    #[test]
+    fn linear_filtering_interpolates() {
+        let contents = "= 0 41800000 42000000 42400000";
+        let cases = [
+            ("clamp", [(0.5, 0.0), (1.75, 20.0), (0.25, 0.0), (3.75, 48.0), (-9.0, 0.0), (1.501, 16.0)]),
+            ("border", [(0.5, 0.0), (1.75, 20.0), (4.0, 24.0), (3.75, 36.0), (-9.0, 0.0), (4.5, 0.0)]),
+            ("wrap normalized", [(0.125, 0.0), (0.4375, 20.0), (0.0, 24.0), (1.4375, 20.0), (-0.0625, 36.0), (0.9375, 36.0)]),
+            ("mirror normalized", [(0.125, 0.0), (0.4375, 20.0), (0.0, 0.0), (1.5625, 20.0), (-0.4375, 20.0), (1.0, 48.0)]),
+        ];
+        for (mode, cases) in cases {
+            let (memory, image) = image(&format!("texture f32 4 {mode} linear {contents}"));
+            for (x, value) in cases {
+                assert_eq!(first(memory.sample(&image, &plain(1, [x, 0.0, 0.0]))), value, "{mode} {x}");
+            }
+        }
+        // Two by two texels 0, 16 / 32, 48: the middle is their mean, 24. A quarter to the right and half way down: 4 + 16.
+        let (memory, image) = image(&format!("texture f32 2x2 linear {contents}"));
+        assert_eq!(first(memory.sample(&image, &plain(2, [1.0, 1.0, 0.0]))), 24.0);
+        assert_eq!(first(memory.sample(&image, &plain(2, [0.75, 1.0, 0.0]))), 20.0);
+        let gathered = memory.gather(&image, &plain(2, [1.0, 1.0, 0.0]), 0).unwrap();
+        assert_eq!(gathered.map(|texel| f32::from_bits(texel.unwrap())), [32.0, 48.0, 16.0, 0.0]);
+    }
+
+    #[test]
+    fn layers_faces_and_levels_are_selected() {
+        let (memory, layers) = image("texture u32 2x2 layers:3 = index");
+        let at = |index| memory.sample(&layers, &fetch(2, Arrangement::Layers, index, [1.5, 0.5, 0.0])).unwrap()[0];
+        assert_eq!([at(0), at(2), at(9)], [Some(1), Some(9), Some(9)]);
+        // The directions of the six layers, in the guide's order.
+        let (memory, cube) = image("texture u32 1x1 cube = index");
+        let directions = [[2.0, 1.0, 0.0], [-2.0, 1.0, 1.0], [1.0, 3.0, 0.0], [1.0, -3.0, 0.0], [0.0, 1.0, 2.0], [0.0, 1.0, -2.0]];
+        for (layer, direction) in (0..).zip(directions) {
+            assert_eq!(memory.sample(&cube, &fetch(2, Arrangement::Cube, 0, direction)).unwrap()[0], Some(layer), "{direction:?}");
+        }
+        // The +x layer: s = -z, t = -y. z = -1, y = -1 is at (0.75, 0.75) of two by two texels, which is the last one.
+        let (memory, cube) = image("texture u32 2x2 cube = index");
+        assert_eq!(memory.sample(&cube, &fetch(2, Arrangement::Cube, 0, [2.0, -1.0, -1.0])).unwrap()[0], Some(3));
+        assert!(memory.sample(&cube, &plain(2, [0.5; 3])).is_err());
+        let (memory, levels) = image("texture u32 4x2 normalized levels:3 = index");
+        let mut fetch = plain(2, [0.9, 0.9, 0.0]);
+        for (level, texel) in
+            [(Level::Base, 7), (Level::Float(1.0), 9), (Level::Float(2.0), 10), (Level::Float(7.5), 10), (Level::Float(-32.0), 7)]
+        {
+            fetch.level = level;
+            assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{level:?}");
+        }
+        for level in [Level::Float(0.5), Level::Gradient] {
+            fetch.level = level;
+            assert!(memory.sample(&levels, &fetch).is_err());
+        }
+    }
+}
