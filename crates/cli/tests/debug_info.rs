@@ -328,7 +328,8 @@ fn every_line_of_a_debug_build_has_code() {
     }
 }
 
-/// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the machine register, start, end.
+/// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the machine register, and the addresses of
+/// the first and the last instruction.
 type RegisterRange = (u32, String, u32, u32, u32);
 
 /// Reads `.nv_debug_info_reg_sass`: for each function its name, the number of ranges, and the ranges.
@@ -367,7 +368,7 @@ fn the_table_of_registers_agrees_with_the_code() {
     let line = listing.lines().find(|line| line.contains("STG")).unwrap();
     let address = u32::from_str_radix(&line[line.find("/*").unwrap() + 2..line.find("*/").unwrap()], 16).unwrap();
     let at = |ptx: &str, part: u32| -> u32 {
-        let fits = |range: &&RegisterRange| range.0 == part && range.1 == ptx && range.3 <= address && address < range.4;
+        let fits = |range: &&RegisterRange| range.0 == part && range.1 == ptx && (range.3..=range.4).contains(&address);
         let range = ranges.iter().find(fits).unwrap_or_else(|| panic!("{ptx} is nowhere: {ranges:?}\n{listing}"));
         assert_eq!(range.2 >> 24, 5, "the class of general registers");
         range.2 & 0xff_ffff
@@ -377,7 +378,7 @@ fn the_table_of_registers_agrees_with_the_code() {
     assert!(line.contains(&format!("[R{low}.64], R{data} ;")), "{line}: {ranges:?}");
     // A register that a later instruction overwrites is not named any more.
     for (number, (_, one, register, start, end)) in ranges.iter().enumerate() {
-        let overlaps = |other: &RegisterRange| other.2 == *register && other.3 < *end && *start < other.4;
+        let overlaps = |other: &RegisterRange| other.2 == *register && other.3 <= *end && *start <= other.4;
         let other = ranges[number + 1..].iter().find(|other| overlaps(other));
         assert!(other.is_none(), "{one} and {other:?} are in one register: {ranges:?}");
     }

@@ -17,7 +17,7 @@ use oriole_sched::backend::ScheduleMode;
 use oriole_sched::score::Score;
 
 use crate::resident_blocks::is_at_most_slightly_longer;
-use crate::schedule::Plan;
+use crate::schedule::SchedulePlan;
 use crate::state::FunctionState;
 
 /// Minimum number of instructions for each load of a kernel with few loads.
@@ -36,10 +36,10 @@ pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
 
 /// Returns the plan with which more warps are resident: the same for few registers. `None` if all warps are resident with the registers of an
 /// allocated function.
-pub fn plan(plan: Plan, allocated: &FunctionState<'_>) -> Option<Plan> {
+pub fn plan(plan: SchedulePlan, allocated: &FunctionState<'_>) -> Option<SchedulePlan> {
     let allocation = allocated.allocation.as_ref().filter(|_| allocated.spill_bytes() == 0)?;
     let limit = allocated.input.hardware.machine.registers_at_full_occupancy();
-    (allocation.registers_used + HIDDEN_REGISTERS > limit).then_some(Plan { mode: ScheduleMode::ReduceReg, ..plan })
+    (allocation.registers_used + HIDDEN_REGISTERS > limit).then_some(SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan })
 }
 
 /// Returns whether the schedule `more_warps` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more

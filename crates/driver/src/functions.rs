@@ -115,7 +115,7 @@ pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_cal
     let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
     let is_root = |function: &Function| match function.kind {
         FunctionKind::Entry => entries.is_empty() || entries.contains(module.name(function.name)),
-        FunctionKind::Function => has_callers_elsewhere && function.linkage != Linkage::Internal,
+        FunctionKind::Function => options.tools_patch || has_callers_elsewhere && function.linkage != Linkage::Internal,
     };
     let mut work: Vec<FunctionId> =
         module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();

@@ -78,7 +78,7 @@ pub fn jobs<'m>(
     options: &Options,
     machine: &Machine,
 ) -> Vec<Job<'m>> {
-    let has_callers_elsewhere = options.relocatable || modules.len() > 1;
+    let has_callers_elsewhere = options.relocatable || options.tools_patch || modules.len() > 1;
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
         let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
@@ -106,6 +106,7 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
     for job in jobs {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions).min(by_option) };
         let fewest = functions::min_registers_for_calls(job.module, job.function(), options.target);
-        job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
+        // A patch runs with the registers of the program that it is inserted into; there may be no more than the limit.
+        job.register_limit = if options.tools_patch { limit - HIDDEN_REGISTERS } else { (limit - HIDDEN_REGISTERS).max(fewest) };
     }
 }

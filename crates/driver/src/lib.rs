@@ -41,6 +41,7 @@ mod options;
 mod parallel;
 mod pass_log;
 mod passes;
+mod patches;
 mod pipeline;
 mod private_names;
 mod program;

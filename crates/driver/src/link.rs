@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::Program;
-use crate::{convention, debug, images, variables};
+use crate::{convention, debug, images, patches, variables};
 
 /// Builds the cubin from the compiled functions, and returns it with the reports about them.
 pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
@@ -146,6 +146,9 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     }
     add_quad_stack(&mut module, finished);
     check_tensor_memory(&module)?;
+    if options.tools_patch {
+        patches::check_calls(finished)?;
+    }
     Ok(module)
 }
 
@@ -241,6 +244,9 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
     extra.extend(tensor_memory(function).attributes());
+    if options.tools_patch {
+        extra.push(Attribute::new(Code::TOOLS_PATCH_FUNC, Value::Flag));
+    }
     let mut sparse_mma_mask = function.code.sparse_mma_mask;
     if function.selection.tensor_memory.multiplies_sparse {
         sparse_mma_mask |= emit::SPARSE_TENSOR_MEMORY;
@@ -288,7 +294,8 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
         calls: function.selection.callees.clone(),
         indirect_calls: function.selection.indirect_calls.clone(),
         takes_address_of: function.selection.taken_functions.clone(),
-        prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
+        prototype: (!job.is_kernel() && !options.tools_patch)
+            .then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
         frame: if job.is_kernel() { FrameInfo::plain(code_size) } else { FrameInfo::function(code_size) }
             .with_rules(&function.code.stack_depths, &function.code.saved_registers),
         code: function.code.bytes.clone(),

@@ -27,6 +27,9 @@ pub struct Options {
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
     pub relocatable: bool,
+    /// Whether to write functions that tools insert into other programs: all device functions of the modules, in an executable file,
+    /// without uniform registers, which the other program may be using. There must be no kernels, shared variables and constants.
+    pub tools_patch: bool,
     /// Names of the kernels to compile; all kernels if the list is empty.
     pub entries: Vec<String>,
     /// Whether to run the IR verifier and the allocation checker after the passes.
@@ -57,6 +60,7 @@ impl Options {
             waits_for_errors_at_exit: false,
             launch: LaunchOptions::default(),
             relocatable: false,
+            tools_patch: false,
             entries: Vec::new(),
             verify: cfg!(debug_assertions),
             passes: PassOptions::default(),

@@ -6,6 +6,7 @@ use oriole_ir::verify;
 use crate::error::{Failure, Fault};
 use crate::pass_log::{Dump, Moment};
 use crate::passes::{Pass, Stage};
+use crate::patches;
 use crate::state::FunctionState;
 
 /// Runs the passes of a stage in order. Stops after the pass that the options name as the last one, unless the stage runs once for each
@@ -35,7 +36,10 @@ fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
 /// Runs a pass, unless the optimization level, the options or the bisection limit exclude it.
 fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     let recorder = &state.input.recorder;
-    let is_allowed = |state: &FunctionState<'_>| !pass.is_optional || recorder.allows(pass.name, &state.function.name);
+    let is_allowed = |state: &FunctionState<'_>| {
+        let is_possible = !state.options().tools_patch || patches::allows(pass.name);
+        !pass.is_optional || is_possible && recorder.allows(pass.name, &state.function.name)
+    };
     let runs = pass.is_enabled(state) && is_allowed(state);
     if runs {
         recorder.tracker.start_pass(&state.function.name, pass.name).map_err(|cancelled| vec![cancelled])?;

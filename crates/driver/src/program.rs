@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use oriole_cubin::FileTraits;
 use oriole_hardware::Hardware;
-use oriole_isa::{SystemLayout, Target};
+use oriole_isa::SystemLayout;
 use oriole_isel::{Layout, Linking};
 use oriole_ptx::ast::{FunctionId, Module, Statement};
 use oriole_ptx::source::Span;
@@ -60,7 +60,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if results.errors.is_empty() {
         let first = jobs.len();
-        add_runtime(modules, layouts, &mut jobs, &results.callees, options.target)?;
+        add_runtime(modules, layouts, &mut jobs, &results.callees, options)?;
         indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::new(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
@@ -191,7 +191,7 @@ fn add_runtime(
     layouts: &mut Vec<Layout>,
     jobs: &mut Vec<Job<'_>>,
     called: &BTreeSet<String>,
-    target: Target,
+    options: &Options,
 ) -> Result<(), Vec<CompileError>> {
     let ids: Vec<FunctionId> = called.iter().filter_map(|name| oriole_isel::runtime_function(name)).collect();
     if ids.is_empty() {
@@ -200,7 +200,8 @@ fn add_runtime(
     let (number, module) = (modules.len(), oriole_isel::runtime());
     let layout =
         Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
-    let job = |id| Job { register_limit: convention::MIN_ALLOCATABLE_REGISTERS, ..Job::new(number, module, id, &layout, target) };
+    let register_limit = if options.tools_patch { convention::MIN_REGISTERS } else { convention::MIN_ALLOCATABLE_REGISTERS };
+    let job = |id| Job { register_limit, ..Job::new(number, module, id, &layout, options.target) };
     jobs.extend(ids.into_iter().map(job));
     modules.push(module);
     layouts.push(layout);
@@ -209,7 +210,7 @@ fn add_runtime(
 
 /// Assigns offsets to the variables of all modules. In the constant banks, each module follows the one before.
 fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
-    let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
+    let linking = if options.relocatable || options.tools_patch { Linking::Relocatable } else { Linking::Whole };
     let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];
     let mut layouts: Vec<Layout> = Vec::new();
     for (number, module) in modules.iter().enumerate() {

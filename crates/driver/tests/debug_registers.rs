@@ -215,7 +215,8 @@ fn expected(lines: &[String]) -> Vec<Visit> {
     visits.map(|visit| (visit[0], visit[1..].iter().map(|&word| Some(word)).collect())).collect()
 }
 
-/// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the place, start, end.
+/// A range of `.nv_debug_info_reg_sass`: word and name of the PTX register, the place, and the addresses of the first and the last
+/// instruction at which the place holds the word.
 type Range = (u32, String, u32, u64, u64);
 
 /// Returns the ranges of the only function of a cubin.
@@ -271,7 +272,7 @@ impl Observer for Debugger {
         let line = self.lines[offset as usize / 16];
         if line != self.last.0 || offset <= self.last.1 {
             let read = |name: &str, word: u32| {
-                let fits = |range: &&Range| range.0 == word && range.1 == name && range.3 <= offset && offset < range.4;
+                let fits = |range: &&Range| range.0 == word && range.1 == name && (range.3..=range.4).contains(&offset);
                 let mut found = self.ranges.iter().filter(fits);
                 let place = found.next()?.2;
                 assert!(found.next().is_none(), "two places for {name} at {offset:#x}");

@@ -164,6 +164,8 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
 pub struct SelectOptions {
     /// Whether every exit waits until errors of earlier memory accesses have been reported.
     pub waits_for_errors: bool,
+    /// Whether accesses to global memory have no descriptor, so that they need no uniform registers.
+    pub without_descriptors: bool,
 }
 
 /// As [`select_function`], for the target of `caches`, and reuses the results that earlier functions left there.

@@ -21,7 +21,7 @@ mod spelling;
 use std::fmt;
 
 use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target, machine};
-use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
+use oriole_isa::{Opcode, RegFile, Symbol, Symbols, SystemLayout};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -147,7 +147,14 @@ impl Legalizer {
             kept.push(inst);
             return Ok(());
         }
-        let draft = Draft::from_inst(function, inst, opcode);
+        let mut draft = Draft::from_inst(function, inst, opcode);
+        // `desc[URZ]` stands for an access without descriptor, but on targets with descriptors it has an encoding of its own.
+        if SystemLayout::of(self.encodability.target).descriptor.is_some()
+            && let Some(plain) = spelling::without_zero_descriptor(&draft)
+        {
+            draft = plain.clone();
+            plain.store(function, inst);
+        }
         // Where a form with a hidden descriptor exists, it is preferred even if the visible one has a form too: on sm_80 the visible form
         // is meant for cache policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)

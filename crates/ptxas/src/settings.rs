@@ -143,9 +143,6 @@ fn is_release(text: &str) -> bool {
 /// Refuses options that would change the meaning or the limits of the code, and that Oriole does not implement. Warns of options that add
 /// checks to the code, or information for other programs to the file, if Oriole does not implement them.
 fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<(), String> {
-    if line.has("compile-as-tools-patch") && line.has("compile-only") {
-        return Err("Conflicting options '--compile-only' and --compile-as-tools-patch specified".to_owned());
-    }
     for (strong, weak) in [("compile-only", "extensible-whole-program"), ("extensible-whole-program", "position-independent-code")] {
         if line.has(strong) && line.has(weak) {
             // ptxas names the option that it ignores last in one message and first in the other.
@@ -153,6 +150,10 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
             let text = format!("Conflicting options '--{first}' and '--{second}' specified, ignoring '--{weak}' option");
             messages.warning(None, &text);
         }
+    }
+    let conflicting = ["compile-only", "extensible-whole-program"].into_iter().find(|option| line.has(option));
+    if let Some(option) = conflicting.filter(|_| line.has("compile-as-tools-patch")) {
+        return Err(format!("Conflicting options '--{option}' and --compile-as-tools-patch specified"));
     }
     let is_true = |option: &str| line.value(option) == Some("true");
     // ptxas ignores these on GPUs without clusters.
@@ -168,8 +169,7 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
         "blocks-are-clusters" | "disable-smem-reservation" => is_true(option) && has_clusters,
         _ => line.has(option),
     };
-    let options: [&str; 6] =
-        ["apply-controls", "blocks-are-clusters", "compile-as-tools-patch", "disable-smem-reservation", "okey", "query-controls"];
+    let options: [&str; 5] = ["apply-controls", "blocks-are-clusters", "disable-smem-reservation", "okey", "query-controls"];
     if let Some(option) = options.iter().find(is_set) {
         return Err(format!("Option '--{option}' is not supported by Oriole"));
     }
@@ -207,10 +207,20 @@ fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages<'_>) {
     }
 }
 
-/// Checks the limit on registers; returns it.
+/// Checks the limit on registers; returns it. Patches have the smallest number that the calling convention allows.
 fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<Option<u32>, String> {
     let count = register_count(line, "maxrregcount")?;
-    Ok(accepted_count(count, arch, messages))
+    if !line.has("compile-as-tools-patch") {
+        return Ok(accepted_count(count, arch, messages));
+    }
+    let given = count.or_else(|| line.has("maxrregcount").then_some(MOST_REGISTERS));
+    match given.filter(|&given| given > LEAST_REGISTERS) {
+        Some(given) => messages.error(None, &format!("Invalid value '{given}' of 'maxrregcount' with option '--compile-as-tools-patch'")),
+        None => {
+            accepted_count(count, arch, messages);
+        }
+    }
+    Ok(Some(LEAST_REGISTERS as u32))
 }
 
 /// Checks the limit on the registers of device functions, which only relocatable files have; returns it.

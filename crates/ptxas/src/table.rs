@@ -54,6 +54,7 @@ pub const NO_EFFECT: &str = "";
 
 /// The options: first those with an effect, then those without; each part sorted by long name.
 pub const OPTIONS: &[Spec] = &[
+    spec("compile-as-tools-patch", "astoolspatch", Flag, "", "make functions that tools insert into other programs"),
     spec("compile-only", "c", Flag, "", "make a relocatable object for nvlink"),
     spec("def-load-cache", "dlcm", Text, "ca|cg|cs|lu|cv", "cache operator of loads from global memory that have none"),
     spec("def-store-cache", "dscm", Text, "wb|cg|cs|wt", "cache operator of stores to global memory that have none"),
@@ -114,7 +115,6 @@ pub const OPTIONS: &[Spec] = &[
     spec("blocks-are-clusters", "blocks-are-clusters", Boolean, "true|false", NO_EFFECT),
     spec("cimm", "cimm", Flag, "", NO_EFFECT),
     spec("cloning", "cloning", Text, "TEXT", NO_EFFECT),
-    spec("compile-as-tools-patch", "astoolspatch", Flag, "", NO_EFFECT),
     spec("compiler-annotations", "annotate", Flag, "", NO_EFFECT),
     spec("cuda-api-version", "cuda-api-version", Text, "VERSION", NO_EFFECT),
     spec("device-stack-protector", "device-stack-protector", Boolean, "true|false", NO_EFFECT),

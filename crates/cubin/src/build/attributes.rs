@@ -7,6 +7,7 @@ use crate::target::{FileTraits, LayoutGeneration, SMALL_PARAMETER_BYTES};
 const AMPERE: &[Code] = &[
     Code::SW_WAR,
     Code::CUDA_API_VERSION,
+    Code::TOOLS_PATCH_FUNC,
     Code::SW2861232_WAR,
     Code::PARAM_CBANK,
     Code::CBANK_PARAM_SIZE,
@@ -39,6 +40,7 @@ const AMPERE: &[Code] = &[
 /// Order on Hopper and Blackwell.
 const HOPPER: &[Code] = &[
     Code::CUDA_API_VERSION,
+    Code::TOOLS_PATCH_FUNC,
     Code::KPARAM_INFO,
     Code::KPARAM_INFO_V2,
     Code::MAX_CLUSTER_RANK,

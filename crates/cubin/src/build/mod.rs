@@ -99,7 +99,7 @@ use crate::bytes::align_up;
 use crate::compat::CompatAttribute;
 use crate::cubin::{Cubin, FileType};
 use crate::error::Result;
-use crate::info::Attribute;
+use crate::info::{Attribute, Code};
 use crate::note::ToolInfo;
 use crate::relocation::Relocation;
 use crate::target::FileTraits;
@@ -372,6 +372,12 @@ impl Module {
     /// Returns whether the file is relocatable.
     pub fn is_relocatable(&self) -> bool {
         self.file_type == FileType::Relocatable
+    }
+
+    /// Returns whether the functions are patches, which tools insert into other programs.
+    pub fn is_patch(&self) -> bool {
+        let is_mark = |attribute: &Attribute| attribute.code == Code::TOOLS_PATCH_FUNC;
+        self.functions.iter().any(|function| function.attributes.iter().any(is_mark))
     }
 }
 

@@ -151,9 +151,9 @@ impl Module {
     }
 
     /// Returns whether the file has a section for the shared memory that the system reserves. Executable files from Hopper on always have
-    /// it, relocatable files only if there is a variable in it.
+    /// it, relocatable files only if there is a variable in it. Patches of tools do not have it: they reserve no memory.
     pub(super) fn has_reserved_section(&self) -> bool {
-        self.traits.style != LayoutGeneration::Ampere && (!self.is_relocatable() || !self.reserved().is_empty())
+        self.traits.style != LayoutGeneration::Ampere && (!self.is_relocatable() && !self.is_patch() || !self.reserved().is_empty())
     }
 
     /// Returns what the declarations of variables create, in order: sections, and the symbols that are not listed at the end.

@@ -153,6 +153,7 @@ impl Code {
     pub const UNUSED_LOAD_BYTE_OFFSET: Code = Code(0x44);
     pub const SYSCALL_OFFSETS: Code = Code(0x46);
     pub const VRC_CTA_INIT_COUNT: Code = Code(0x4a);
+    pub const TOOLS_PATCH_FUNC: Code = Code(0x4b);
     pub const NUM_BARRIERS: Code = Code(0x4c);
     pub const TEXMODE_INDEPENDENT: Code = Code(0x4d);
     pub const AT_ENTRY_FRAGMENTS: Code = Code(0x4f);

@@ -40,7 +40,10 @@ impl RegisterTables {
             self.ranges.extend(u32::from(range.word).to_le_bytes());
             self.ranges.extend(name.bytes());
             self.ranges.push(0);
-            for field in [register_code(range, declaration.ty), range.start, range.end] {
+            // The table has the address of the last instruction, and debuggers include it. With the end of the range there, two places
+            // would be named for an instruction at which a value moves, and cuda-gdb shows `<optimized out>`.
+            let last = range.end - INSTRUCTION_BYTES as u32;
+            for field in [register_code(range, declaration.ty), range.start, last] {
                 self.ranges.extend(field.to_le_bytes());
             }
             self.types.push(type_code(declaration.ty));

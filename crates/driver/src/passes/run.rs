@@ -12,7 +12,7 @@ use oriole_regalloc::Environment;
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
-use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
+use crate::{convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
 
 /// The result of a pass: nothing, or the errors that stop the compilation of the function.
 type PassOutcome = Result<(), Vec<Failure>>;
@@ -26,7 +26,7 @@ fn internal_error(message: impl ToString) -> Vec<Failure> {
 pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
-    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors() };
+    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors(), without_descriptors: input.options.tools_patch };
     let Selected {
         function,
         barriers,
@@ -425,6 +425,9 @@ pub(super) fn control(state: &mut FunctionState<'_>) -> PassOutcome {
 pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(controls) = &state.controls else { return Err(internal_error("no control words were computed")) };
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
+    if state.options().tools_patch {
+        patches::check(&state.function).map_err(|failure| vec![failure])?;
+    }
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal_error)?;
     code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);

@@ -30,11 +30,13 @@ use crate::select::Select;
 
 impl Select<'_> {
     /// Returns the descriptor that accesses to global memory name. It is loaded once, at the start of the function.
+    /// `URZ` stands for no descriptor.
     pub(crate) fn descriptor(&mut self) -> Operand {
         if let Some(value) = self.descriptor {
             return self.b.whole(value);
         }
-        let Some(offset) = SystemLayout::of(self.target).descriptor else { return Operand::URZ };
+        let offset = SystemLayout::of(self.target).descriptor.filter(|_| !self.options.without_descriptors);
+        let Some(offset) = offset else { return Operand::URZ };
         let value: Value = self.b.value(Class::UR2);
         self.b.at_entry(|b| {
             let whole = b.whole(value);
@@ -47,7 +49,7 @@ impl Select<'_> {
     /// Returns the descriptor of an access with a cache policy. It replaces the usual descriptor and is marked by a suffix. The policy is
     /// moved to a uniform register although threads may have different ones: it is only a hint, so any thread's policy will do.
     pub(crate) fn policy_descriptor(&mut self, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
-        if SystemLayout::of(self.target).descriptor.is_none() {
+        if SystemLayout::of(self.target).descriptor.is_none() || self.options.without_descriptors {
             return self.unsupported(ptx);
         }
         let policy = self.wide_source(ptx.operand(position), oriole_ptx::types::ScalarType::U64)?;

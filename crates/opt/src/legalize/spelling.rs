@@ -124,6 +124,12 @@ pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
+/// Returns the draft without its descriptor if that is `URZ`; `None` otherwise.
+pub(super) fn without_zero_descriptor(draft: &Draft) -> Option<Draft> {
+    let (_, at) = descriptor_positions(draft)?;
+    (draft.operands[at].kind == Operand::URZ.kind).then(|| without_descriptor(draft))?
+}
+
 /// Returns the draft without the descriptor of its access; `None` if it has none.
 fn without_descriptor(draft: &Draft) -> Option<Draft> {
     descriptor_positions(draft)?;

@@ -1,0 +1,64 @@
+//! Code that tools insert into other programs (`ptxas --compile-as-tools-patch`).
+//!
+//! A tool such as compute-sanitizer calls these functions from instructions of a program that was compiled without them, and saves the
+//! registers that the calling convention lets a function change. Uniform registers are not among those, so the code must not use them.
+//! The passes that compute in uniform registers do not run ([`DISABLED_PASSES`]), accesses to memory have no descriptor, and [`check`]
+//! rejects functions that need a uniform register nevertheless, or more general registers than every program has that can be patched.
+
+use oriole_ir::{Function, OperandKind, RegFile};
+use oriole_ptx::source::Span;
+
+use crate::compile_function::Finished;
+use crate::convention;
+use crate::error::{Failure, Fault};
+
+/// The optional passes that may use uniform registers.
+const DISABLED_PASSES: [&str; 2] = ["uniform", "aggregate"];
+
+/// Returns whether an optional pass may run on the code of patches.
+pub fn allows(pass: &str) -> bool {
+    !DISABLED_PASSES.contains(&pass)
+}
+
+/// Ends the messages about what patches may not contain, as those of ptxas do.
+const NOT_ALLOWED: &str = "is not allowed when command line option '--compile-as-tools-patch' is specified";
+
+/// Returns an error for the first instruction that uses a uniform register or a general register above the limit. The function has physical
+/// registers.
+pub fn check(function: &Function) -> Result<(), Failure> {
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            let Some(problem) = function.operands(inst).iter().find_map(|operand| problem(operand.kind)) else { continue };
+            let opcode = function.insts[inst].op.machine().map_or("code", |opcode| opcode.mnemonic());
+            let start = function.insts[inst].location.statement.checked_sub(1);
+            return Err(Failure {
+                span: start.map(|start| Span::new(start, start)),
+                fault: Fault::Unsupported(format!("{opcode} with --compile-as-tools-patch, because it needs {problem},")),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns what an operand needs that patches may not use; `None` if there is nothing.
+fn problem(operand: OperandKind) -> Option<&'static str> {
+    let OperandKind::Register { file, first, count } = operand else { return None };
+    match file {
+        RegFile::Uniform | RegFile::UniformPredicate => Some("uniform registers"),
+        RegFile::General if u32::from(first) + u32::from(count) > convention::MIN_REGISTERS => Some("more registers"),
+        _ => None,
+    }
+}
+
+/// Returns an error, as ptxas does, if a function calls through a pointer or takes the address of a function.
+pub fn check_calls(finished: &[Finished]) -> Result<(), Fault> {
+    for function in finished {
+        if !function.selection.indirect_calls.is_empty() {
+            return Err(Fault::Limit(format!("Using indirect function calls {NOT_ALLOWED}")));
+        }
+        if !function.selection.taken_functions.is_empty() {
+            return Err(Fault::Limit(format!("Taking address of device functions {NOT_ALLOWED}")));
+        }
+    }
+    Ok(())
+}
