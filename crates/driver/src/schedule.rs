@@ -56,7 +56,7 @@ pub struct SchedulePlan {
     pub backend: Backend,
     /// The mode.
     pub mode: ScheduleMode,
-    /// Whether to schedule before register allocation (phase 97).
+    /// Whether to schedule before register allocation (phase 97 of the pipeline).
     pub before_allocation: bool,
     /// Whether to schedule after register allocation (phase 110).
     pub after_allocation: bool,
@@ -176,7 +176,7 @@ fn with_scheduler(
     })
 }
 
-/// Schedules a function before register allocation (phase 97), and returns statistics. For each occupancy in `occupancies_to_estimate`, in
+/// Schedules a function before register allocation (phase 97 of the pipeline), and returns statistics. For each occupancy in `occupancies_to_estimate`, in
 /// percent, the scheduler also estimates the time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,

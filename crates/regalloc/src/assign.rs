@@ -69,7 +69,7 @@ impl Assigner<'_> {
         // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
-        let result = self.walk_insts(block, &insts, &mut out);
+        let result = self.assign_insts(block, &insts, &mut out);
         self.function.blocks[block].insts = insts;
         result?;
         self.join_terminators(block, &mut out);
@@ -81,7 +81,7 @@ impl Assigner<'_> {
     }
 
     /// Copies the instructions of a block to `out`, and assigns registers to their operands of the current file.
-    fn walk_insts(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn assign_insts(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut done = 0;
         for number in 0..self.inputs.liveness.file_insts_of(block).len() {
             let file_inst: FileInst = self.inputs.liveness.file_insts_of(block)[number];

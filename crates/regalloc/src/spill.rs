@@ -151,7 +151,7 @@ impl Spills {
         if width == 1 {
             return emitter.emit_move_to(shadow_file(emitter.file), whole, register(emitter.file, at, 1));
         }
-        // A shadow has one definition, so the registers of a tuple are combined by a `PACK`.
+        // The shadow (the SSA value that has the spilled content) has one definition, so the registers of a tuple are combined by a `PACK`.
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
         operands.push(whole);
         operands.extend(at.tuple(width).map(|from| register(emitter.file, from, 1)));

@@ -1,7 +1,8 @@
 //! Dependences between consecutive iterations of a loop whose body is one region.
 //!
-//! An item that reads a register before the body writes it reads the value of the previous iteration. On values, that value passes through
-//! a phi, which renames it. Memory is not followed: accesses of two iterations keep their order in the pipeline.
+//! An item that reads a register before the body writes it reads the value of the previous iteration. Before register
+//! allocation, in SSA form, that value passes through a phi, so the item reads the result of the phi. Dependences through memory are not
+//! tracked: the memory pipeline keeps the accesses of consecutive iterations in order.
 //!
 //! Example: in `loop: FADD R0, R0, R4; LDS R4, [R2]; BRA loop` the sum reads R0 of the sum and R4 of the load of the previous iteration.
 

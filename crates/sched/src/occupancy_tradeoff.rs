@@ -91,7 +91,7 @@ pub(crate) struct OccupancyTradeoff {
     /// The normal budget, with which the function is scheduled.
     normal: BudgetEstimate,
     /// Larger budgets with lower occupancy.
-    larger: Vec<BudgetEstimate>,
+    larger_budgets: Vec<BudgetEstimate>,
 }
 
 impl OccupancyTradeoff {
@@ -103,7 +103,7 @@ impl OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > normal.1[0]);
         OccupancyTradeoff {
             normal: BudgetEstimate::new(normal.0, normal.1),
-            larger: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
+            larger_budgets: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
         }
     }
 
@@ -125,7 +125,7 @@ impl OccupancyTradeoff {
             budget.peak = budget.peak.max(outcome.peak);
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest_unit_cycles });
         };
-        for budget in &mut self.larger {
+        for budget in &mut self.larger_budgets {
             // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
             let outcome = if wants_more { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
@@ -139,8 +139,11 @@ impl OccupancyTradeoff {
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
         let normal = score(&self.normal);
-        let best =
-            self.larger.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
+        let best = self
+            .larger_budgets
+            .iter()
+            .map(|budget| (budget.occupancy_percent, score(budget)))
+            .min_by(|one, other| one.1.total_cmp(&other.1))?;
         (best.1 < normal).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / normal })
     }
 }

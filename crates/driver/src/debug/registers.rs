@@ -224,7 +224,7 @@ type ResultWord = (Inst, usize, u8);
 struct Availability {
     /// The PTX register and the word in it, by number.
     words: Vec<(RegisterId, u8)>,
-    /// The words that a result is assigned to.
+    /// For each 32-bit word of an instruction's result, the words of PTX registers that it is assigned to.
     assigned: FxHashMap<ResultWord, Vec<WordNumber>>,
     /// The words of predicates.
     predicates: FxHashSet<WordNumber>,

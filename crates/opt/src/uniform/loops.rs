@@ -337,7 +337,8 @@ struct LoopRewriter<'a> {
 }
 
 impl LoopRewriter<'_> {
-    /// Replaces the instructions, their readers and the copies.
+    /// Replaces the chosen instructions of the loop by their uniform forms, makes their readers read the new results, and removes copies to
+    /// uniform registers that are no longer needed.
     fn run(&mut self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
         for &copy in &self.loop_code.copies {

@@ -136,7 +136,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
 
 /// Timing of an order in the steady state of its loop.
 pub(super) struct SteadyState {
-    /// Number of cycles of the iterations after the first.
+    /// Total number of cycles of all simulated iterations except the first.
     pub cycles: u32,
     /// Issue cycle of each item in the last iteration but one, from the start of that iteration.
     issue_cycles: Vec<u32>,

@@ -22,7 +22,7 @@ pub(super) struct WeightedVariant {
 
 /// What a [`WeightedVariant`] does beyond ordering the regions of a function.
 pub(super) enum Variation {
-    /// Changes the function before its regions are ordered. The function returns every change with its reason.
+    /// Changes the compiled function before its regions are ordered, by a callback that returns each change with its reason.
     Rearrange(fn(&mut Function, RearrangeContext<'_>) -> Vec<CodeChange>),
     /// Chooses the yield flags of the control words by a simulation of several warps, after the order is final.
     TuneYields,

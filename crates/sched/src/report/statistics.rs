@@ -385,19 +385,20 @@ impl FunctionStatistics {
         }
     }
 
-    /// Adds the counts of one block, weighted by its number of executions where they are estimates.
+    /// Adds the counts of one block. Instructions are counted once; issue slots and busy cycles are multiplied by the estimated number of
+    /// executions of the block.
     fn count_block(
         &mut self,
         function: &Function,
         block: Block,
         code: &Code,
-        range: &Range<usize>,
+        positions: &Range<usize>,
         figures: HardwareFigures<'_>,
         executions: f64,
     ) {
         // Register numbers that hold the result of a texture fetch; for the field `tepid`.
         let mut fetched: FxHashSet<u32> = FxHashSet::default();
-        for (position, &inst) in range.clone().zip(&function.blocks[block].insts) {
+        for (position, &inst) in positions.clone().zip(&function.blocks[block].insts) {
             let item = &code.items[position];
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             self.instructions += 1;

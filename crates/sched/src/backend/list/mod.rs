@@ -220,7 +220,7 @@ impl ListScheduler<'_> {
             registers_are_scarce: tracker.live()[0] > self.settings.budget.scarce_above,
             draining_readers: self.state.readers_to_drain > 0,
             enough_readers_ready: statistics.in_flight_readers >= statistics.min_readers_for_bit_1,
-            compares_yields: statistics.shared_memory > 0,
+            uses_yield_criterion: statistics.shared_memory > 0,
         };
         for candidate in candidates.iter_mut() {
             candidate.compute_priority_bits(&context, &statistics);

@@ -224,7 +224,7 @@ pub(super) struct StepContext {
     /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1).
     pub enough_readers_ready: bool,
     /// Whether bit 7 is compared: some candidate accesses shared memory.
-    pub compares_yields: bool,
+    pub uses_yield_criterion: bool,
 }
 
 /// Returns whether `first` is scheduled before `second`, and the comparison that decides.
@@ -267,12 +267,12 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepC
     // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
     let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
     let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED != 0;
-    let compares_yields = context.compares_yields && differs & YIELD_RELATED != 0;
+    let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED != 0;
     both_read
         .then(|| prefer_lower(sequence(first), sequence(second), Reason::BarrierGroup))
         .flatten()
         .or_else(|| prefer_lower(first.operand_wait_cycles, second.operand_wait_cycles, Reason::LatencyCounter))
-        .or_else(|| compares_yields.then(|| (is_yield(first), Reason::YieldRelated)))
+        .or_else(|| uses_yield_criterion.then(|| (is_yield(first), Reason::YieldRelated)))
         .or_else(|| prefer_lower(first.contention_penalty, second.contention_penalty, Reason::Contention))
         .or_else(|| prefer_lower(first.stall_cycles, second.stall_cycles, Reason::Cost))
         .or_else(|| prefer_lower(earliest(first), earliest(second), Reason::EarliestCycle))

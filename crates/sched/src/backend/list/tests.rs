@@ -149,7 +149,7 @@ fn candidate(node: u32) -> Candidate {
 }
 
 fn context(mode: ScheduleMode) -> StepContext {
-    StepContext { mode, registers_are_scarce: false, draining_readers: false, enough_readers_ready: false, compares_yields: true }
+    StepContext { mode, registers_are_scarce: false, draining_readers: false, enough_readers_ready: false, uses_yield_criterion: true }
 }
 
 /// Tests the bits of the table in the header of `priority`, one condition at a time.
@@ -264,7 +264,7 @@ fn each_criterion_decides_alone() {
         assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));
     };
     position(worse, Candidate { continues_batch: true, ..worse }, &ilp);
-    position(worse, bits(1 << 7), &StepContext { compares_yields: false, ..ilp });
+    position(worse, bits(1 << 7), &StepContext { uses_yield_criterion: false, ..ilp });
     position(worse, reader(3), &ilp);
     position(Candidate { earliest: 5, ..worse }, worse, &ilp);
 }

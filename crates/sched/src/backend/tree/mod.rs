@@ -188,7 +188,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
-        let result = search::run(problem, &plan, &plans.latencies, false);
+        let result = search::run(problem, &plan, &plans.latency_keys, false);
         let score = result.measurements.score(&weights);
         exceeded_scarcity |= result.measurements.peak > problem.settings.budget.scarce_above;
         if score > threshold {
@@ -209,7 +209,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
         }
         Some((plan, order)) => {
             // The search is deterministic: a second run with tracing gives the same order. So the other attempts need no trace.
-            let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latencies, true).picks } else { Vec::new() };
+            let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latency_keys, true).picks } else { Vec::new() };
             (order, picks, exceeded_scarcity)
         }
     }
@@ -223,7 +223,7 @@ struct Plans<'p> {
     heights: Vec<u32>,
     /// For each item, the second key of the ordered trees: result latency in cycles, plus a fraction that grows with the number of
     /// successors.
-    latencies: Vec<f64>,
+    latency_keys: Vec<f64>,
     /// Lower bound of the number of cycles until the last item has issued.
     min_issued: u32,
     /// Lower bound of the number of cycles until all results are available.
@@ -241,7 +241,7 @@ impl<'p> Plans<'p> {
             // Among items of equal latency, the one with more successors makes more items ready.
             f64::from(u32::from(longest).max(problem.tails[node as usize])) + edges.len() as f64 / 1024.0
         };
-        let latencies = (0..graph.items() as u32).map(latency).collect();
+        let latency_keys = (0..graph.items() as u32).map(latency).collect();
         // Lower bound by units: the last item on a unit issues when all others have left the unit; its own cycles come after its issue.
         let mut usage = [(0_u32, 0_u32); problem::NO_UNIT];
         let mut real = 0;
@@ -255,7 +255,7 @@ impl<'p> Plans<'p> {
         let of_units = usage.iter().map(|(sum, most)| sum - most + 1).max().unwrap_or(0);
         let deepest = graph.depths()[..graph.items()].iter().copied().max().unwrap_or(0) + 1;
         let least_done = heights.iter().copied().max().unwrap_or(0);
-        Plans { problem, min_issued: deepest.max(of_units).max(real), min_done: least_done, heights, latencies }
+        Plans { problem, min_issued: deepest.max(of_units).max(real), min_done: least_done, heights, latency_keys }
     }
 
     /// Returns the maximum number of attempts: fewer for larger regions, at least one.

@@ -119,7 +119,7 @@ pub(super) struct Search<'p> {
     /// The parameters of the attempt.
     plan: &'p AttemptPlan,
     /// For each item, the result latency in cycles, the second part of its key.
-    latencies: &'p [f64],
+    latency_keys: &'p [f64],
     /// For each unit, the ready items with available operands.
     trees: Vec<BTreeSet<Key>>,
     /// The items of all trees in the original order. Kept before register allocation only.
@@ -145,13 +145,13 @@ pub(super) struct Search<'p> {
 }
 
 /// Makes one attempt: issues all items of the region, guided by the priorities and register costs of `plan`. Returns the order, the
-/// measurements for its score and the stall cycles before each item. `latencies` has the result latency of each item in cycles.
-pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
+/// measurements for its score and the stall cycles before each item. `latency_keys` has the second sort key of each item, its result latency in cycles plus a fraction.
+pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
         problem,
         plan,
-        latencies,
+        latency_keys,
         trees: vec![BTreeSet::new(); NO_UNIT + 1],
         by_position: BTreeSet::new(),
         waiting: BTreeSet::new(),
@@ -202,7 +202,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
 impl Search<'_> {
     /// Returns the key of a node in the trees.
     fn key(&self, node: u32) -> Key {
-        (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latencies[node as usize])), node)
+        (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latency_keys[node as usize])), node)
     }
 
     /// Returns the unit of an item; [`NO_UNIT`] for pseudo operations.
