@@ -503,9 +503,9 @@ impl<'a> Tracker<'a> {
             });
             let later = &mut later_of_group[at].1;
             if *later < count || !order.is_known {
-                pending.push(setter)
+                pending.push(setter);
             } else {
-                completed.push(setter)
+                completed.push(setter);
             }
             *later += 1;
         }
