@@ -143,11 +143,11 @@ fn faults_come_with_a_trace() {
     assert!(lines.last().is_some_and(|line| line.contains("STG")), "the store is the last: {}", outcome.stdout);
 }
 
-/// Textures compile, but neither simulator executes them.
+/// Gathers of texels with offsets compile, but neither simulator executes them.
 #[test]
-fn gathers_of_texels_are_not_simulated() {
+fn gathers_with_offsets_are_not_simulated() {
     let folder = common::folder("run-textures");
-    let gather = "    .reg .f32 %t<4>;\n    mov.f32 %t0, 0f00000000;\n    mov.f32 %t1, 0f00000000;\n    tld4.r.2d.v4.f32.f32 {%t0, %t1, %t2, %t3}, [%d, {%t0, %t1}];\n    cvt.rni.u32.f32 %v, %t2;\n    st.global.u32 [%d], %v;";
+    let gather = "    .reg .f32 %t<4>;\n    mov.f32 %t0, 0f00000000;\n    mov.f32 %t1, 0f00000000;\n    tld4.r.2d.v4.f32.f32 {%t0, %t1, %t2, %t3}, [%d, {%t0, %t1}], {%v, %v};\n    cvt.rni.u32.f32 %v, %t2;\n    st.global.u32 [%d], %v;";
     fs::write(folder.join("gather.ptx"), kernel(&three_i_plus_one(), gather)).unwrap();
     for (engine, name) in [("sass", "TLD4"), ("ptx", "tld4")] {
         let outcome = oriole(&folder, &["gather.ptx", "--engine", engine]);
