@@ -126,7 +126,8 @@ fn own_location(function: &Function, inst: Inst) -> Option<Location> {
     Some(function.insts[inst].location).filter(|location| location.statement != 0)
 }
 
-/// Returns, for each block of the layout, the first location after it.
+/// Returns, for each block of the layout, the source location of the first instruction with one in the blocks laid out after it; `None` if
+/// there is none.
 fn following_locations(function: &Function) -> Vec<Option<Location>> {
     let mut next = None;
     let mut following: Vec<Option<Location>> = Vec::with_capacity(function.layout.len());

@@ -198,8 +198,8 @@ impl TrailingZeros {
                 let first = function.results(inst).first().and_then(Operand::value);
                 for value in function.defined(inst) {
                     let is_word = function.values[value].width == 1 && first == Some(value);
-                    // From the last sweep on, phis count as unknown (0 bits); this propagates to the values that depend on them in layout
-                    // order.
+                    // After `MAX_SWEEPS` sweeps without a fixed point, phis count as having no known zero bits, so that the iteration ends.
+                    // The sweep visits the blocks in layout order and so passes this on to the values that depend on the phis.
                     let is_unknown = !is_word || sweep >= MAX_SWEEPS && function.insts[inst].is(Pseudo::Phi);
                     let found = if is_unknown { 0 } else { zeros.of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];

@@ -140,7 +140,7 @@ mod tests {
     use super::{CopyStep, Move, Reg, sequentialize};
 
     /// Executes the steps of a parallel copy and compares every register but the scratch register with the expected content.
-    fn execute(moves: &[Move], scratch: Option<Reg>) {
+    fn execute_and_check(moves: &[Move], scratch: Option<Reg>) {
         let at = |register: Reg| usize::from(register.number());
         let mut state: Vec<Reg> = (0..256).map(Reg::new).collect();
         for step in sequentialize(moves, scratch) {
@@ -160,8 +160,8 @@ mod tests {
         for code in 0..5u32.pow(5) {
             let moves: Vec<Move> =
                 (0..5).map(|to| Move { to: Reg::new(to as u16), from: Reg::new((code / 5u32.pow(to) % 5) as u16) }).collect();
-            execute(&moves, None);
-            execute(&moves, Some(Reg::new(9)));
+            execute_and_check(&moves, None);
+            execute_and_check(&moves, Some(Reg::new(9)));
         }
     }
 }

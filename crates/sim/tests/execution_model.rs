@@ -152,13 +152,12 @@ fn the_same_launch_gives_the_same_result() {
 #[test]
 fn launches_that_do_not_fit_are_refused() {
     let text =
-        b".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) .maxntid 64 { ret; }\n.entry t() { .reg .b32 %r; .reg .b64 %d;\n\
-                 mapa.u64 %d, %d, %r; ret; }";
-    let text: Vec<u8> = String::from_utf8_lossy(text).replace("sm_80", "sm_90").into_bytes();
-    let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+        b".version 8.1\n.target sm_90\n.address_size 64\n.entry k(.param .u64 a) .maxntid 64 { ret; }\n.entry t() { .reg .b32 %r; .reg .b64 %d;\n\
+                 multimem.red.global.add.u32 [%d], %r; ret; }\n.entry c() .reqnctapercluster 2 { .reg .b32 %r; .reg .b64 %d; mapa.u64 %d, %d, %r; ret; }";
+    let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
     assert!(checked.is_valid());
-    let program = Program::new(&checked.module, &text).unwrap();
-    assert_eq!(program.kernels(), ["k", "t"]);
+    let program = Program::new(&checked.module, text).unwrap();
+    assert_eq!(program.kernels(), ["c", "k", "t"]);
     let mut memory = Memory::new();
     let loaded = program.load(&mut memory);
     let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments: vec![vec![0; 8]] };
@@ -168,6 +167,8 @@ fn launches_that_do_not_fit_are_refused() {
     assert!(matches!(fails(&Launch { arguments: vec![vec![0; 4]], ..launch.clone() }), Error::Launch(_)));
     assert!(matches!(fails(&Launch { block: [1025, 1, 1], ..launch.clone() }), Error::Launch(_)));
     assert!(matches!(fails(&Launch { block: [5, 13, 1], ..launch.clone() }), Error::Launch(_)));
+    let of_clusters = Launch { kernel: "c".into(), grid: [2, 1, 1], arguments: Vec::new(), ..launch.clone() };
+    assert!(matches!(fails(&of_clusters), Error::Launch(_)));
     let unsupported = fails(&Launch { kernel: "t".into(), arguments: Vec::new(), ..launch.clone() });
-    assert_eq!(unsupported, Error::Unsupported { feature: "mapa.u64".to_owned(), line: 6 });
+    assert_eq!(unsupported, Error::Unsupported { feature: "multimem.red.global.add.u32".to_owned(), line: 6 });
 }

@@ -32,34 +32,34 @@ pub(super) struct EqualValues {
     uniformity: Uniformity,
     /// The values that may differ between threads of different iterations; empty if only threads of the same iteration execute an
     /// instruction together.
-    path_dependent: BitSet<Value>,
+    iteration_dependent: BitSet<Value>,
 }
 
 impl EqualValues {
     /// Finds the values of a function.
     pub(super) fn compute(function: &Function, flow: &ControlFlow) -> EqualValues {
         let uniformity = Uniformity::compute(function, flow);
-        let mut path_dependent = BitSet::new(function.values.len());
+        let mut iteration_dependent = BitSet::new(function.values.len());
         if may_mix_iterations(function, flow, &uniformity) {
             // In reverse post order, definitions come before their uses, except for the uses in phis, which count in any case.
             for &inst in flow.reverse_post_order().iter().flat_map(|&block| &function.blocks[block].insts) {
                 let data = &function.insts[inst];
                 let depends = data.is(Pseudo::Phi)
                     || data.op.effect() == Effect::Lanes
-                    || function.used(inst).any(|part| path_dependent.contains(part.value));
+                    || function.used(inst).any(|part| iteration_dependent.contains(part.value));
                 if depends {
                     for value in function.defined(inst) {
-                        path_dependent.insert(value);
+                        iteration_dependent.insert(value);
                     }
                 }
             }
         }
-        EqualValues { uniformity, path_dependent }
+        EqualValues { uniformity, iteration_dependent }
     }
 
     /// Returns whether an operand is the same in all threads that execute its instruction together.
     pub(super) fn is_equal(&self, operand: &Operand) -> bool {
-        self.uniformity.is_uniform_operand(operand) && operand.value().is_none_or(|value| !self.path_dependent.contains(value))
+        self.uniformity.is_uniform_operand(operand) && operand.value().is_none_or(|value| !self.iteration_dependent.contains(value))
     }
 
     /// Returns whether an operand may differ between threads of the same iteration.

@@ -361,7 +361,7 @@ impl LoopRewriter<'_> {
         }
         replace_uses(function, &replaced);
         self.keep_values(function);
-        self.reorder_readers(function, encodability);
+        self.reorder_sources_of_readers(function, encodability);
     }
 
     /// Replaces an instruction or a phi by its uniform form.
@@ -432,7 +432,7 @@ impl LoopRewriter<'_> {
     }
 
     /// Reorders the sources of instructions that now read uniform registers, so that the target can encode them.
-    fn reorder_readers(&self, function: &mut Function, encodability: &mut EncodabilityCache) {
+    fn reorder_sources_of_readers(&self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut readers: Vec<Inst> = Vec::new();
         for &inst in &self.loop_code.insts {
             readers.extend(function.defined(inst).flat_map(|value| self.def_use.uses(value)).map(|used| used.inst));

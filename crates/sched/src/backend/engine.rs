@@ -96,7 +96,7 @@ pub(super) struct Candidate {
     pub sets_scoreboard: bool,
     /// Whether it waits for the scoreboard of an earlier item.
     pub awaits_scoreboard: bool,
-    /// Number of instructions in flight that hold a scoreboard.
+    /// Number of scoreboards that instructions in flight hold.
     pub scoreboards_in_use: usize,
     /// Whether the item can issue in the same cycle as the previous instruction (dual issue).
     pub can_dual_issue: bool,

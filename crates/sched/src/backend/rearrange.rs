@@ -107,7 +107,8 @@ pub(super) fn is_speculatable(function: &Function, inst: Inst) -> bool {
     is_arithmetic(function, inst) && writes_general_registers(function, inst)
 }
 
-/// As [`is_speculatable`], for results in general registers and predicates.
+/// Returns whether an instruction always computes the same results from the same sources, cannot fault and has no other effect. Its results
+/// are general registers or predicates.
 pub(super) fn is_arithmetic(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let sources = function.sources(inst);

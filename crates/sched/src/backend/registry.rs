@@ -68,7 +68,7 @@ impl Backend {
     pub const GLOBAL: Backend = Backend(13);
     /// Loads of the next iteration before the arithmetic of this one ([`super::software_pipelining`]).
     pub const SOFTWARE_PIPELINING: Backend = Backend(14);
-    /// Loop bodies by the cycles of an iteration ([`super::loop_aware`]).
+    /// Schedules loop bodies for few cycles per iteration ([`super::loop_aware`]).
     pub const LOOP_AWARE: Backend = Backend(9);
     /// Regions with matrix products ([`super::tensor`]).
     pub const TENSOR: Backend = Backend(10);

@@ -314,7 +314,7 @@ mod tests {
         };
         let (verdict, is_allowed) = moved(&chain(""), 3, 2);
         assert!(verdict.is_err() && !is_allowed, "{verdict:?}, {is_allowed}");
-        // A later read of the current descriptor needs a copy in any case, so the order does not matter.
+        // %1 is read again after the product, so it is copied whichever of the two instructions comes first: the move is allowed.
         assert_eq!(moved(&chain("    %4:UR = UIADD3 %1[0], 0x4, URZ\n"), 3, 2), (Ok(()), true));
     }
 }

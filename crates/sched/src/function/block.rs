@@ -198,7 +198,7 @@ impl Scheduler<'_> {
         };
         for region in code.regions(range.clone(), strategy.longest_region()) {
             (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
-            let graph = builder.build_after(code, region.clone(), &|register| in_flight.cycles_until(register));
+            let graph = builder.build_with_in_flight_results(code, region.clone(), &|register| in_flight.cycles_until(register));
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself

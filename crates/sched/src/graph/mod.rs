@@ -243,12 +243,12 @@ impl<'m> Builder<'m> {
 
     /// Builds the graph of a region, which must not contain scheduling barriers. No operand is in flight when the region starts.
     pub fn build(&mut self, code: &Code, region: Range<usize>) -> Graph {
-        self.build_after(code, region, &|_| 0)
+        self.build_with_in_flight_results(code, region, &|_| 0)
     }
 
     /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until` returns for a register the cycles from the
     /// start of the region until its latest result arrives.
-    pub(crate) fn build_after(&mut self, code: &Code, region: Range<usize>, cycles_until: &impl Fn(u32) -> u32) -> Graph {
+    pub(crate) fn build_with_in_flight_results(&mut self, code: &Code, region: Range<usize>, cycles_until: &impl Fn(u32) -> u32) -> Graph {
         let mut starts = Vec::with_capacity(region.len());
         self.stamp += 1;
         self.readers.clear();

@@ -64,7 +64,8 @@ pub struct Listing {
     pub code: Code,
     /// The blocks in layout order, each with the range of its items.
     pub blocks: Vec<(Block, Range<usize>)>,
-    /// Register numbers of values. `None` after register allocation.
+    /// Numbers of the virtual registers that stand for SSA values in the listing. `None` after register allocation, when operands are
+    /// physical registers.
     pub(crate) numbers: Option<from_ir::ValueNumbers>,
 }
 

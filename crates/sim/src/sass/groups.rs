@@ -7,8 +7,8 @@
 //! This was measured on an H200: half a warp that counts to 200 before it reaches the others is not interrupted, and threads that spin
 //! without yielding starve the threads they wait for. The use of convergence barriers in functions relies on it (see
 //! [`super::convergence`]). In all experiments the part that falls through ran first; here it does so in the fixed order, and [`Order`] can
-//! choose a part at random. Which group runs after one that waits was not measured; in the fixed order it is the one that split off most
-//! recently, as on a stack, in the random order any. Groups that yielded come after all others.
+//! choose a part at random. Which group runs after one that waits was not measured; here it is the one that split off most recently, as on
+//! a stack, and groups that yielded come after all others.
 //!
 //! `BSYNC` does not wait for threads that have yielded and not run since, nor for threads at a `WARPSYNC` (both measured on an H200).
 
@@ -99,7 +99,7 @@ impl Running {
     }
 
     /// Selects the group to run and returns its index. Candidates in order of preference: the group that is running, or a part of it; the
-    /// group that split off most recently (any group, in a random order); groups that have yielded, in turn.
+    /// group that split off most recently; groups that have yielded, in turn.
     pub fn next(&mut self, order: &mut Order) -> Option<usize> {
         if self.groups.iter().all(|group| group.wait.is_some()) {
             self.break_deadlock();
@@ -113,7 +113,6 @@ impl Running {
         let apart = ready(alone & !self.yielded);
         let index = match (parts.as_slice(), apart.as_slice()) {
             ([_, ..], _) => any_of(&parts, order)?,
-            ([], [_, ..]) if order.is_random() => any_of(&apart, order)?,
             ([], [.., last]) => *last,
             ([], []) => any_of(&ready(alone), order)?,
         };
