@@ -116,7 +116,7 @@ fn the_vendors_code_is_clean() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("verify_vendor");
     let sources = sources(&root());
-    for target in TARGETS {
+    let check = |target: &str| {
         let mut cubins = Vec::new();
         for source in &sources {
             let out = format!("{}.{target}.cubin", source.file_stem().unwrap().display());
@@ -131,7 +131,8 @@ fn the_vendors_code_is_clean() {
         let arguments: Vec<&str> = ["verify"].into_iter().chain(cubins.iter().map(String::as_str)).collect();
         let verified = run(ORIOLE, &folder, &arguments, "");
         assert_eq!(verified.code, Some(0), "{target}: {}", verified.stdout);
-    }
+    };
+    std::thread::scope(|scope| TARGETS.iter().for_each(|target| drop(scope.spawn(|| check(target)))));
 }
 
 /// Files of CUDA 12 store the number of named barriers in another place than those of CUDA 13.

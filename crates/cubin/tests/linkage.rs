@@ -220,9 +220,10 @@ fn nvlink_links_rebuilt_objects_alike() {
 #[test]
 fn rebuilt_files_disassemble_alike() {
     let (Some(ptxas), Some(nvdisasm), Some(cuobjdump)) = (oracle("ptxas"), oracle("nvdisasm"), oracle("cuobjdump")) else { return };
-    let scratch = Scratch::new("disassemble");
-    let (mut count, mut failures) = (0, Vec::new());
-    for traits in ["sm_80", "sm_100a", "sm_120"].map(traits_of) {
+    let check = |target: &str| {
+        let scratch = Scratch::new(&format!("disassemble_{target}"));
+        let (mut count, mut failures) = (0, Vec::new());
+        let traits = traits_of(target);
         let target = traits.target.to_string();
         for (name, text, options) in modules().into_iter().filter(|(name, ..)| !["frames.ptx", "library.ptx"].contains(&name.as_str())) {
             let ptx = scratch.path("in.ptx");
@@ -245,8 +246,14 @@ fn rebuilt_files_disassemble_alike() {
                 count += 1;
             }
         }
-    }
-    report("listings", count, &failures);
+        (count, failures)
+    };
+    let checked: Vec<(usize, Vec<String>)> = std::thread::scope(|scope| {
+        let threads = ["sm_80", "sm_100a", "sm_120"].map(|target| scope.spawn(move || check(target)));
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let failures: Vec<String> = checked.iter().flat_map(|(_, failures)| failures.clone()).collect();
+    report("listings", checked.iter().map(|(count, _)| count).sum(), &failures);
 }
 
 /// Returns the lines before the list of symbols, whose order may differ.

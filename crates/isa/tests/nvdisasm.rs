@@ -14,7 +14,9 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use oriole_isa::table::{Core, Form, FormId, Piece, Sign, Slot, Term};
 use oriole_isa::{Control, Target, decode, encode, form_of, print};
@@ -145,9 +147,10 @@ fn nvdisasm_reads_what_the_encoder_writes() {
         entry.1.extend(Variations::of(form.form(), base).into_iter().filter_map(|word| encoded_anew(word, target)));
     }
     assert_eq!(words.len(), 12, "targets with words");
-    let (mut total, mut found) = (0, BTreeSet::new());
-    for (target, distinct) in words.into_values() {
-        total += distinct.len();
+    let total: usize = words.values().map(|(_, distinct)| distinct.len()).sum();
+    // The differences of one target.
+    let compare = |target: Target, distinct: BTreeSet<u128>| {
+        let mut found = BTreeSet::new();
         let line = |word: u128, theirs: &str, at: u64| {
             format!("{target} {word:032x} | {theirs} | {}", print(word, target, at).expect("encoded by the table"))
         };
@@ -171,7 +174,14 @@ fn nvdisasm_reads_what_the_encoder_writes() {
                 found.insert(line(word, theirs, at));
             }
         }
-    }
+        found
+    };
+    let left = Mutex::new(words.into_values());
+    let found: BTreeSet<String> = thread::scope(|scope| {
+        let work = || std::iter::from_fn(|| left.lock().unwrap().next()).flat_map(|(target, distinct)| compare(target, distinct)).collect();
+        let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker: thread::ScopedJoinHandle<'_, BTreeSet<String>>| worker.join().unwrap()).collect()
+    });
     println!("{total} words, {} differ", found.len());
     assert!(total > 90_000, "only {total} words");
     compare_with_list(LIST, HEADER, &found);
