@@ -94,7 +94,8 @@ fn check_functions(cubin: &Cubin, place: &str) {
     }
 }
 
-/// What patches may not contain. ptxas prints some of these messages as fatal errors.
+/// Patches (functions that tools insert into other programs) with features that are not allowed in them are refused with ptxas' messages.
+/// ptxas prints some of these as fatal errors.
 #[test]
 fn messages_have_the_words_of_ptxas() {
     let folder = folder("tools_patch_messages");

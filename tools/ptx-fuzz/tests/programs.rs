@@ -92,7 +92,7 @@ const ONCE_FAILED: [(u64, &str, u8); 33] = [
     (701_834, "sm_80", 3),
     // A tensor program: shuffles that sort the indices of a sparse matrix in a diverged warp.
     (20_008_056, "sm_100a", 0),
-    // The barrier of a cluster without `.aligned` in a diverged warp.
+    // A diverged warp executed `barrier.cluster` without `.aligned` in several parts, and each counted as the whole warp.
     (40_000_184, "sm_90a", 0),
 ];
 

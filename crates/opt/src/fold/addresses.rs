@@ -129,6 +129,13 @@ impl OperandFolder {
 
     /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the predicate with the carry.
     fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
+        let (summands, carry) = self.match_sum(function, part)?;
+        let (base, number) = self.register_and_constant(function, &summands)?;
+        Some((base, number, carry))
+    }
+
+    /// Matches a 32-bit addition. Returns its three summands and the predicate with the carry.
+    pub(super) fn match_sum(&self, function: &Function, part: Part) -> Option<([Operand; 3], Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
         let inst = self.definitions.unguarded(function, origin.value)?;
         let data = &function.insts[inst];
@@ -138,8 +145,7 @@ impl OperandFolder {
         }
         let [first, second, third] = function.sources(inst) else { return None };
         let carry = function.results(inst).get(1).and_then(Operand::value);
-        let (base, number) = self.register_and_constant(function, &[*first, *second, *third])?;
-        Some((base, number, carry))
+        Some(([*first, *second, *third], carry))
     }
 
     /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the

@@ -74,19 +74,11 @@ impl OperandFolder {
 
     /// Matches a 32-bit addition of a register and summands that are always zero. Returns the register and the predicate with the carry.
     fn match_zero_addition(&self, function: &Function, part: Part) -> Option<(Part, Option<oriole_ir::Value>)> {
-        let origin = self.definitions.origin(function, part);
-        let inst = self.definitions.unguarded(function, origin.value)?;
-        let data = &function.insts[inst];
-        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
-        if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !is_first_result {
-            return None;
-        }
-        let [first, second, third] = function.sources(inst) else { return None };
+        let (summands, carry) = self.match_sum(function, part)?;
         let known = OperandFacts::new(function, &self.definitions);
-        let mut others = [first, second, third].into_iter().filter(|source| !known.is_always_zero(source));
+        let mut others = summands.iter().filter(|source| !known.is_always_zero(source));
         let (base, None) = (others.next()?, others.next()) else { return None };
         let base = base.part().filter(|part| base.signs.is_empty() && function.values[part.value].file == RegFile::General)?;
-        let carry = function.results(inst).get(1).and_then(Operand::value);
         Some((self.definitions.origin(function, base), carry))
     }
 }

@@ -94,21 +94,7 @@ impl Generator {
         };
         let top = format!("QT{id}: st.shared::cluster.b32 [%q{id}b], %q{id}x; st.shared.b32 [%q{id}a+4], $r; {}", arrive(0));
         let read = format!("{}; {}; {}", wait(0), self.read_of_cluster(id, start, bytes), arrive(8));
-        let back = format!(
-            "{}; xor.b32 %q{id}u, %q{id}u, 1; add.u32 %q{id}i, %q{id}i, 1; setp.lt.u32 %q{id}p, %q{id}i, %q{id}n; @%q{id}p bra QT{id}",
-            wait(1)
-        );
-        let end = format!(
-            "mov.b32 $=r, %q{id}x; bar.sync 0; @%q{id}k mbarrier.inval.shared.b64 [%tgate+{gate}]; @%q{id}k mbarrier.inval.shared.b64 [%tgate+{}]",
-            gate + 8
-        );
-        let holes = vec![
-            self.hole(cx, Level::Block, 1),
-            self.hole(cx, Level::Block, 4),
-            self.hole(cx, Level::Block, 4),
-            self.hole(cx, Level::Block, 1),
-        ];
-        let statement = self.staged(cx, &[head, top, read, back, end], holes);
+        let statement = self.two_gate_loop(cx, id, gate, [head, top, read], &wait(1));
         (self.area_used, self.gates_used) = (area, gates);
         Some(statement)
     }

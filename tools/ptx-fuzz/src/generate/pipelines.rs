@@ -208,9 +208,17 @@ impl Generator {
             wait(0, gate),
             bytes - 4
         );
+        let statement = self.two_gate_loop(cx, id, gate, [head, top, read], &wait(1, gate + 8));
+        (self.area_used, self.gates_used) = (area, gates);
+        Some(statement)
+    }
+
+    /// Returns a loop whose iterations are ordered by two barriers in shared memory, at `gate` and `gate + 8`. `parts` are the templates before
+    /// the loop, at the start of an iteration, and after the first barrier; `wait` waits for the second barrier.
+    pub(super) fn two_gate_loop(&mut self, cx: &Context, id: usize, gate: usize, parts: [String; 3], wait: &str) -> Stmt {
+        let [head, top, read] = parts;
         let back = format!(
-            "{}; xor.b32 %q{id}u, %q{id}u, 1; add.u32 %q{id}i, %q{id}i, 1; setp.lt.u32 %q{id}p, %q{id}i, %q{id}n; @%q{id}p bra QT{id}",
-            wait(1, gate + 8)
+            "{wait}; xor.b32 %q{id}u, %q{id}u, 1; add.u32 %q{id}i, %q{id}i, 1; setp.lt.u32 %q{id}p, %q{id}i, %q{id}n; @%q{id}p bra QT{id}"
         );
         let end = format!(
             "mov.b32 $=r, %q{id}x; bar.sync 0; @%q{id}k mbarrier.inval.shared.b64 [%tgate+{gate}]; @%q{id}k mbarrier.inval.shared.b64 [%tgate+{}]",
@@ -222,9 +230,7 @@ impl Generator {
             self.hole(cx, Level::Block, 4),
             self.hole(cx, Level::Block, 1),
         ];
-        let statement = self.staged(cx, &[head, top, read, back, end], holes);
-        (self.area_used, self.gates_used) = (area, gates);
-        Some(statement)
+        self.staged(cx, &[head, top, read, back, end], holes)
     }
 
     /// Returns the template that selects the thread that issues bulk copies, in the predicate `%q{id}e`.

@@ -43,7 +43,8 @@ pub(super) struct StallWalker<'a> {
 type MissingCycles = (i64, StallCause);
 
 impl<'a> StallWalker<'a> {
-    /// Returns the state before the first block. `parts` has the parts of each stall so far; it is empty if they are not recorded.
+    /// Returns the state before the first block. `parts` has, for each instruction, the cycles of its stall by cause so far; it is empty if
+    /// causes are not recorded.
     pub(super) fn new(
         code: &'a MachineCode<'a>,
         inst_accesses: &'a [InstAccesses],
