@@ -137,6 +137,7 @@ passes! {
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, insert_yields,    "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
+    95  "constant-phis",    AtLeast(1), optional, Optimize, constant_phis,    "makes constants the sources of phis, instead of registers with them";
     96  "store-return",     All,        required, Optimize, store_return,     "leaves the return address of a function with calls to the prologue";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
     101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";

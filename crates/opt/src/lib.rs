@@ -13,8 +13,8 @@
 //!    for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
-//! 5. [`balance`] is the last pass on SSA values. It replaces some additions by instructions that the other passes do not recognize as
-//!    additions.
+//! 5. [`balance`] replaces some additions by instructions that the other passes do not recognize as additions. [`constant_phis`] is the
+//!    last pass on SSA values: it removes the registers of constants that only phis read.
 //! 6. [`guard_copies`], [`settle_products`] and [`idle_instructions`] are for code with physical registers, after scheduling.
 //!
 //! Correct code needs [`legalize`] and the passes of steps 4 and 6; all others are optional. [`remarks`] records, on request, which
@@ -24,6 +24,7 @@ pub mod aggregate;
 pub mod alternatives;
 pub mod balance;
 pub mod combine;
+pub mod constant_phis;
 pub mod contract;
 pub mod converge;
 pub mod dead;

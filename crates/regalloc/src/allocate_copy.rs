@@ -3,14 +3,14 @@
 //! Unlike those of other instructions, their sources need not be in registers: each source is moved or reloaded directly into its place in
 //! the result. The result may get the registers of sources that die here, which then need no move.
 
-use oriole_ir::{Class, Inst, Operand, OperandKind};
+use oriole_ir::{Class, Inst, Operand};
 use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
 use crate::inst_state::InstState;
 use crate::liveness::FileInst;
 use crate::moves::Move;
-use crate::operands::{operand_width, part_in_file, register, single_register};
+use crate::operands::{is_zero, operand_width, part_in_file, register, single_register};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
@@ -89,7 +89,7 @@ impl Assigner<'_> {
             if source.initial_register.is_some() {
                 continue;
             }
-            let is_pair_of_zeros = is_zero(source) && sources.get(number).is_some_and(is_zero);
+            let is_pair_of_zeros = is_zero_register(source) && sources.get(number).is_some_and(is_zero_register);
             if is_pair_of_zeros && emitter.clear_pair(to + source.offset) {
                 number += 1;
                 continue;
@@ -108,8 +108,8 @@ impl Assigner<'_> {
 }
 
 /// Returns whether a source is the constant zero and fills one register.
-fn is_zero(source: &CopySource) -> bool {
-    source.width == 1 && (source.operand.integer() == Some(0) || matches!(source.operand.kind, OperandKind::Zero(_)))
+fn is_zero_register(source: &CopySource) -> bool {
+    source.width == 1 && is_zero(&source.operand)
 }
 
 /// Returns the first register of the window for the result in which the most source registers already are at their offsets. Each source in

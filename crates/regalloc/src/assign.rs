@@ -64,6 +64,7 @@ impl Assigner<'_> {
         }
         let length = self.inputs.block_lengths[block];
         self.reservations.enter_block(self.function, &self.inputs.liveness, &mut self.hints, block, length);
+        self.pack_windows.enter_block(self.function, &self.inputs.liveness, block, length, self.inputs.file);
         self.in_flight.forget_recent_reads();
         self.in_flight.note_loop_entry(block, &self.registers.usable.without(&self.registers.free));
         // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.

@@ -6,6 +6,7 @@
 //! | [`Hints`] | webs of values that should be in related registers | choices of registers |
 //! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
 //! | [`Reservations`] | registers that loop-carried values return to | the walk |
+//! | [`PackWindows`] | registers of tuples whose elements are being defined | the walk |
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
 //! | [`Spills`] | dropped values, their slots and shadows | the walk and the edges |
@@ -22,6 +23,7 @@ use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::inputs::Inputs;
 use crate::outcome::{AllocateError, Allocation};
+use crate::pack_windows::PackWindows;
 use crate::register_file::RegisterFile;
 use crate::registers::{Reg, RegisterSet};
 use crate::reservations::Reservations;
@@ -55,6 +57,10 @@ pub(crate) struct Assigner<'a> {
     pub in_flight: InFlight,
     /// Registers that loop-carried values return to.
     pub reservations: Reservations,
+    /// Registers of tuples whose elements are being defined.
+    pub pack_windows: PackWindows,
+    /// Number of registers of the current file that the function needs at least, rounded up to an allocation unit of the hardware.
+    needed_registers: u32,
     /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
     /// Next uses and definitions of values at the current point of the walk.
@@ -77,6 +83,8 @@ impl<'a> Assigner<'a> {
             hints: Hints::default(),
             in_flight: InFlight::default(),
             reservations: Reservations::default(),
+            pack_windows: PackWindows::default(),
+            needed_registers: 0,
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer),
@@ -103,6 +111,8 @@ impl<'a> Assigner<'a> {
         if file == RegFile::General {
             self.reservations = Reservations::find(self.function, &self.inputs.flow, &self.inputs.liveness, file);
         }
+        let pressure = self.inputs.liveness.pressure.iter().copied().max().unwrap_or(0);
+        self.needed_registers = pressure.next_multiple_of(self.inputs.env.register_unit.max(1));
         self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
         self.spills.start_file(self.function, &self.inputs.liveness, file, !self.inputs.env.keeps_variables);
@@ -134,7 +144,39 @@ impl<'a> Assigner<'a> {
     /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
     /// iteration does not write early ([`InFlight`]); other values avoid registers that are reserved for a value which
     /// needs them before this value dies ([`Reservations`]), and those that a queued `LDGSTS` may still read.
+    ///
+    /// A value that is being defined also leaves the registers of tuples alone whose elements are being defined ([`PackWindows`]), and the
+    /// first element of a tuple starts a window for the tuple.
     pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+        let place = self.choose_outside_windows(value, free).or_else(|| self.choose_among(value, free))?;
+        if self.walk.definitions[value].is_none() {
+            self.pack_windows.note_definition(value, place, free);
+        }
+        Some(place)
+    }
+
+    /// Chooses registers for a value that no tuple in the making needs, and for the first element of a tuple a place in a window for the
+    /// tuple. `None` if the function would need more registers for that, or if the other values of its web determine its registers.
+    fn choose_outside_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+        let class = self.function.values[value];
+        if self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width)) {
+            return None;
+        }
+        let avoided = self.pack_windows.registers_to_avoid(value);
+        let affordable = RegisterSet::first_n(self.needed_registers.max(self.hints.used_end().into()));
+        let allowed = avoided.map_or(*free, |avoided| free.without(&avoided)).and(&affordable);
+        if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
+            && !self.hints.has_gap_for_web(value, &allowed)
+            && let Some(start) = allowed.find_gap(tuple)
+        {
+            self.hints.take_register(value, class, start + offset);
+            return Some(start + offset);
+        }
+        avoided.and_then(|_| self.choose_among(value, &allowed))
+    }
+
+    /// Chooses registers for a value among `free`, as [`Assigner::choose_registers`] says, without regard to tuples.
+    fn choose_among(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
             && let Some(place) = self.hints.choose_registers(value, class, &free.without(avoided))

@@ -35,7 +35,7 @@ use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
 use crate::moves::Move;
-use crate::operands::{phi_source, single_register};
+use crate::operands::{is_zero, phi_source, single_register};
 use crate::outcome::AllocateError;
 use crate::register_file::ResidentValue;
 use crate::registers::{Reg, RegisterSet};
@@ -288,8 +288,19 @@ impl Assigner<'_> {
         for reload in &transfers.reloads {
             self.spills.reload(reload.part, reload.to, &mut emitter)?;
         }
-        for other in &transfers.other_moves {
-            emitter.emit_move(other.to, other.from)?;
+        let mut others = transfers.other_moves.as_slice();
+        while let [first, rest @ ..] = others {
+            others = rest;
+            if let Some(second) = rest.first()
+                && is_zero(&first.from)
+                && is_zero(&second.from)
+                && second.to == first.to + 1
+                && emitter.clear_pair(first.to)
+            {
+                others = &rest[1..];
+            } else {
+                emitter.emit_move(first.to, first.from)?;
+            }
         }
         let frame = &mut self.spills.frame;
         for LateStore { phi, temporary_slot } in late {

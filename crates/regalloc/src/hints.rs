@@ -194,26 +194,23 @@ impl Hints {
         if root == other {
             return;
         }
+        // The offset of the second root from the first. The root with the larger alignment becomes the root of the joined web: the alignment
+        // of a web applies to its root.
         let shift = first_offset + offset - second_offset;
+        let (root, other, shift) =
+            if self.nodes[other].align > self.nodes[root].align { (other, root, -shift) } else { (root, other, shift) };
         let moved = self.nodes[other];
         let kept = self.nodes[root];
         let (web_start, web_end) = (kept.web_start.min(moved.web_start + shift), kept.web_end.max(moved.web_end + shift));
-        // `shift` is the offset of the second web's root from the first web's root, which becomes the root of the joined web. The alignment
-        // of a web applies to its root. So `shift` must be a multiple of the smaller alignment; if the second web has the larger alignment,
-        // `shift` must be 0, so that it applies to the new root too.
-        let misaligned = shift.rem_euclid(i32::from(kept.align.min(moved.align))) != 0;
-        if web_end - web_start > MAX_WEB_WIDTH
-            || misaligned
-            || (moved.align > kept.align && shift != 0)
-            || self.would_overlap(root, other, shift)
-        {
+        let misaligned = shift.rem_euclid(i32::from(moved.align)) != 0;
+        if web_end - web_start > MAX_WEB_WIDTH || misaligned || self.would_overlap(root, other, shift) {
             return;
         }
         self.join_phis(root, other, shift);
         self.nodes[other].parent = root;
         self.nodes[other].offset = shift;
         let node = &mut self.nodes[root];
-        (node.web_start, node.web_end, node.align) = (web_start, web_end, kept.align.max(moved.align));
+        (node.web_start, node.web_end) = (web_start, web_end);
     }
 
     /// Returns the root of a value's web, and the offset of the value from it.
@@ -257,7 +254,10 @@ impl Hints {
     /// Returns the size of a web and the offset of the value in it.
     fn extent(&self, web: WebMember) -> WebExtent {
         let node = &self.nodes[web.root];
-        WebExtent { width: (node.web_end - node.web_start) as u8, offset: (web.offset - node.web_start) as u8, align: node.align }
+        // The window starts at a multiple of the alignment, at or before the first register of the web.
+        let align = i32::from(node.align.max(1));
+        let start = node.web_start.div_euclid(align) * align;
+        WebExtent { width: (node.web_end - start) as u8, offset: (web.offset - start) as u8, align: node.align }
     }
 
     /// Records that the first register of a value is `register`, which implies registers for all other values of its web.
@@ -277,6 +277,22 @@ impl Hints {
         let place = self.choose_without_recording(value, class, free)?;
         self.used_end = self.used_end.max(place.number() + u16::from(class.width));
         Some(place)
+    }
+
+    /// Returns whether there is a gap for the whole web of a value, none of whose values has registers yet.
+    pub fn has_gap_for_web(&mut self, value: Value, free: &RegisterSet) -> bool {
+        let web = self.web_of(value);
+        let extent = self.extent(web);
+        let whole = Class { file: RegFile::General, width: extent.width, align: extent.align };
+        self.implied_register(web).is_none() && free.find_gap(whole).is_some()
+    }
+
+    /// Records registers that were chosen for a value elsewhere.
+    pub fn take_register(&mut self, value: Value, class: Class, register: Reg) {
+        self.used_end = self.used_end.max(register.number() + u16::from(class.width));
+        if self.hinted_register(value).is_none() {
+            self.note_register(value, register);
+        }
     }
 
     /// Chooses a register as [`Hints::choose_registers`] describes, without updating [`Hints::used_end`].

@@ -29,7 +29,7 @@
 //! | `liveness`, `dead_parts`, `hints` | next uses and register pressure; last reads of single registers of tuples; coalescing hints |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
-//! | `reservations`, `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
+//! | `reservations`, `pack_windows`, `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, windows for tuples, the emitted code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the rewritten blocks; sharing of spill slots |
@@ -75,6 +75,7 @@ mod moves;
 mod normalize;
 mod operands;
 mod outcome;
+mod pack_windows;
 mod products;
 mod register_file;
 mod registers;

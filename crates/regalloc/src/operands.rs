@@ -56,6 +56,11 @@ pub(crate) fn single_register(operand: &Operand, number: u8) -> Operand {
     Operand { kind, role: Role::Plain, ..*operand }
 }
 
+/// Returns whether an operand is the constant zero.
+pub(crate) fn is_zero(operand: &Operand) -> bool {
+    operand.integer() == Some(0) || matches!(operand.kind, OperandKind::Zero(_))
+}
+
 /// Returns the source of a phi for a predecessor; an undefined operand if the phi has none.
 pub(crate) fn phi_source(function: &Function, phi: Inst, from: Block) -> Operand {
     let mut pairs = function.sources(phi).chunks_exact(2);

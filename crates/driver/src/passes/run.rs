@@ -229,6 +229,13 @@ pub(super) fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
+/// Pass `constant-phis`: makes constants the sources of phis, instead of registers with them.
+pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::constant_phis::run(&mut state.function, target);
+    Ok(())
+}
+
 /// Pass `remove-dead`: dead-code elimination.
 pub(super) fn remove_dead(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();

@@ -11,7 +11,7 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums, hoist,
-    if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, straighten, tie_loads,
+    constant_phis, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, straighten, tie_loads,
     uniform_numbers, unroll, vector_loads,
 };
 
@@ -103,6 +103,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "guard-sums" => _ = guard_sums::run(function, encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
         "share-constants" => _ = share_constants::run(function, target),
+        "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),

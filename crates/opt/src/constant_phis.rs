@@ -1,0 +1,160 @@
+//! Makes constants the sources of phis, instead of registers that hold them.
+//!
+//! The accumulators of a loop start at zero. As values, all of them are the same zero, in one register, and each phi needs a copy of it
+//! before the loop. Coalescing can give at most one of the phis the register of the zero, and that phi then starts where the zero happens
+//! to be, often not where the tuples of the loop need it. A constant as the source of the phi needs no register before the edge, and the
+//! register allocator writes it into the register of the phi, two zeros at a time.
+//!
+//! ```text
+//! bb0:  %1 = MOV 0x0                          bb0:  BRA bb1
+//!       BRA bb1
+//! bb1:  %2 = PHI %1, bb0, %8, bb1   becomes   bb1:  %2 = PHI 0x0, bb0, %8, bb1
+//!       %3 = PHI %1, bb0, %9, bb1                   %3 = PHI 0x0, bb0, %9, bb1
+//! ```
+//!
+//! A source is replaced where copies are needed anyway: if the predecessor has no other successor, or if several phis of the block have this
+//! source, or if the constant occupies many registers. Otherwise the constant may already be in the register of the phi, and the path to the other successor would pay for the move.
+//!
+//! **Before** and **after**: SSA, all instructions encodable. Moves and packs that only the replaced sources read are deleted. The cost is
+//! linear in the size of the function.
+
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Target, Value};
+use oriole_isa::Opcode;
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+
+use crate::definitions::{Definitions, KnownWord};
+
+/// Smallest number of registers of a tuple that is not kept in registers for the sake of a single phi.
+const WIDE_TUPLE: u8 = 4;
+
+/// Numbers of changes that the pass made to a function.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of phi sources that became constants.
+    pub sources: usize,
+    /// Number of moves and packs that were deleted.
+    pub removed: usize,
+}
+
+/// Replaces the phi sources of a function that are constants in registers.
+pub fn run(function: &mut Function, _target: Target) -> Stats {
+    let mut stats = Stats::default();
+    if function.layout.iter().all(|&block| function.phis(block).is_empty()) {
+        return stats;
+    }
+    let definitions = Definitions::compute(function);
+    let flow = ControlFlow::compute(function);
+    for block in function.layout.clone() {
+        let phis = function.phis(block).to_vec();
+        let readers = readers_by_source(function, &phis);
+        for phi in phis {
+            let is_wide = function.operands(phi)[0].part().is_some_and(|part| part.count >= WIDE_TUPLE);
+            stats.sources += replace_sources(function, &definitions, phi, |value, from| {
+                is_wide || flow.successors(from).len() == 1 || readers.get(&(value, from)).is_some_and(|&count| count > 1)
+            });
+        }
+    }
+    if stats.sources > 0 {
+        stats.removed = remove_unread_constants(function);
+    }
+    stats
+}
+
+/// For each value and predecessor, returns the number of phis that have the value as their source for the predecessor.
+fn readers_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Block), u32> {
+    let mut readers = FxHashMap::default();
+    for &phi in phis {
+        for pair in function.sources(phi).chunks_exact(2) {
+            if let (Some(value), OperandKind::Block(from)) = (pair[0].value(), pair[1].kind) {
+                *readers.entry((value, from)).or_insert(0) += 1;
+            }
+        }
+    }
+    readers
+}
+
+/// Replaces the sources of a phi that are constants, where `may_replace` allows it for the source and its predecessor. Returns the number of
+/// replaced sources.
+fn replace_sources(
+    function: &mut Function,
+    definitions: &Definitions,
+    phi: Inst,
+    may_replace: impl Fn(Value, Block) -> bool,
+) -> usize {
+    let mut replaced = 0;
+    for number in 0..function.sources(phi).len() / 2 {
+        let [source, from] = [function.sources(phi)[2 * number], function.sources(phi)[2 * number + 1]];
+        let (OperandKind::Value(part), OperandKind::Block(from)) = (source.kind, from.kind) else { continue };
+        if function.values[part.value].file != RegFile::General || !source.signs.is_empty() || !may_replace(part.value, from) {
+            continue;
+        }
+        if let Some(bits) = constant_bits(function, definitions, part) {
+            function.sources_mut(phi)[2 * number] = Operand { kind: OperandKind::Integer(bits), ..source };
+            replaced += 1;
+        }
+    }
+    replaced
+}
+
+/// Returns the content of consecutive registers as an integer operand: the lower 64 bits. `None` if it is not known, or if a register after
+/// the first two is not zero.
+fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> Option<i64> {
+    let mut bits = 0;
+    for number in 0..part.count {
+        let register = Part { value: part.value, first: part.first + number, count: 1 };
+        let Some(KnownWord::Integer(word)) = definitions.known_content(function, register) else { return None };
+        match number {
+            0 | 1 => bits |= u64::from(word) << (32 * number),
+            _ if word != 0 => return None,
+            _ => {}
+        }
+    }
+    Some(bits as i64)
+}
+
+/// Deletes moves, copies and packs of general registers that no instruction reads, and then those that only they read. Returns their number.
+fn remove_unread_constants(function: &mut Function) -> usize {
+    let mut reads = vec![0_u32; function.values.len()];
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            for_each_read(function, inst, |value| reads[value.position()] += 1);
+        }
+    }
+    let mut removed = 0;
+    // Backward, so that a pack comes before the moves of its elements.
+    for block in function.layout.clone().into_iter().rev() {
+        let mut kept = Vec::with_capacity(function.blocks[block].insts.len());
+        for inst in std::mem::take(&mut function.blocks[block].insts).into_iter().rev() {
+            if is_unread_copy(function, inst, &reads) {
+                for_each_read(function, inst, |value| reads[value.position()] -= 1);
+                removed += 1;
+            } else {
+                kept.push(inst);
+            }
+        }
+        kept.reverse();
+        function.blocks[block].insts = kept;
+    }
+    removed
+}
+
+/// Calls `visit` with each value that an instruction reads, its guard included, once for each operand.
+fn for_each_read(function: &Function, inst: Inst, mut visit: impl FnMut(Value)) {
+    function.sources(inst).iter().filter_map(Operand::value).for_each(&mut visit);
+    if let Some(guard) = &function.insts[inst].guard
+        && let OperandKind::Value(part) = guard.kind
+    {
+        visit(part.value);
+    }
+}
+
+/// Returns whether an instruction is a move, copy or pack whose results are general registers that nothing reads.
+fn is_unread_copy(function: &Function, inst: Inst, reads: &[u32]) -> bool {
+    let is_copy = matches!(function.insts[inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV));
+    let is_unread = |result: &Operand| {
+        result.value().is_some_and(|value| function.values[value].file == RegFile::General && reads[value.position()] == 0)
+    };
+    is_copy && !function.results(inst).is_empty() && function.results(inst).iter().all(is_unread)
+}

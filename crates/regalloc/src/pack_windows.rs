@@ -1,0 +1,159 @@
+//! Keeps the registers of a tuple free from the definition of its first element to that of its last one.
+//!
+//! A `PACK` needs no moves if each element is defined at its place in the tuple. The first element chooses a window for all of them
+//! ([`crate::hints`]). Until the other elements are defined, their registers are free, and half a pair is just what a single register
+//! prefers ([`RegisterSet::find_gap`]):
+//!
+//! ```text
+//! %1 = IADD3 ..            R8: the window of %5 is R8:R9
+//! %2 = LOP3 ..             would take R9, which is free, and keep it
+//! %3 = IADD3.X ..          R12, since R9 is in use
+//! %5:R2 = PACK %1, %3      R14:R15, with two moves
+//! ```
+//!
+//! So the registers of elements that the block has not defined yet are set aside, as far as the function does not need more registers for that.
+//! A value that dies before the element is defined may still take them.
+
+use oriole_ir::{Block, Class, Function, Pseudo, RegFile, Value};
+use rustc_hash::FxHashMap;
+
+use crate::liveness::Liveness;
+use crate::operands::part_in_file;
+use crate::registers::{Reg, RegisterSet};
+
+/// Maximum number of elements whose registers are set aside at the same time. Bounds the time to choose a register.
+const MAX_PROMISES: usize = 64;
+
+/// An element of a tuple that is defined in the block: its value, and its offset from the start of the tuple in registers.
+#[derive(Clone, Copy)]
+struct Element {
+    value: Value,
+    offset: u8,
+    width: u8,
+    /// Position of the instruction that defines the element.
+    position: u32,
+}
+
+/// A `PACK` of the block.
+struct Pack {
+    /// Class of the tuple.
+    class: Class,
+    /// The elements that the block defines.
+    elements: Vec<Element>,
+    /// Whether one of its elements has registers.
+    has_window: bool,
+}
+
+/// Registers that are set aside for an element.
+struct Promise {
+    /// The element.
+    value: Value,
+    /// Its first register.
+    register: Reg,
+    /// Its number of registers.
+    width: u8,
+    /// Position of the instruction that defines it.
+    position: u32,
+}
+
+/// The packs of the block that is being walked, and the registers set aside for their elements.
+#[derive(Default)]
+pub(crate) struct PackWindows {
+    /// The packs of the block.
+    packs: Vec<Pack>,
+    /// For each element, its pack (position in `packs`) and its offset from the start of the tuple in registers.
+    pack_of: FxHashMap<Value, (usize, u8)>,
+    /// The registers that are set aside.
+    promises: Vec<Promise>,
+    /// For each value that the block defines, the position of its last use; `u32::MAX` if it lives beyond the block.
+    last_uses: FxHashMap<Value, u32>,
+}
+
+impl PackWindows {
+    /// Finds the packs of general registers in a block, which has `length` instructions.
+    pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, block: Block, length: u32, file: RegFile) {
+        self.packs.clear();
+        self.pack_of.clear();
+        self.promises.clear();
+        self.last_uses.clear();
+        let insts = liveness.file_insts_of(block);
+        let is_pack = |inst| function.insts[inst].is(Pseudo::Pack) && function.insts[inst].guard.is_none();
+        if file != RegFile::General || !insts.iter().any(|file_inst| is_pack(file_inst.inst)) {
+            return;
+        }
+        let mut defined_at: FxHashMap<Value, u32> = FxHashMap::default();
+        for &file_inst in insts {
+            for read in liveness.reads(file_inst) {
+                if let Some(last) = self.last_uses.get_mut(&read.value) {
+                    *last = if read.next_use.is_after_block(length) { u32::MAX } else { file_inst.position };
+                }
+            }
+            for write in liveness.writes(file_inst) {
+                defined_at.insert(write.value, file_inst.position);
+                self.last_uses.insert(write.value, if write.next_use.is_after_block(length) { u32::MAX } else { file_inst.position });
+            }
+            if is_pack(file_inst.inst) {
+                self.add_pack(function, file_inst.inst, &defined_at, file);
+            }
+        }
+    }
+
+    /// Adds a pack whose elements are defined at the given positions. An element of two packs belongs to the first.
+    fn add_pack(&mut self, function: &Function, inst: oriole_ir::Inst, defined_at: &FxHashMap<Value, u32>, file: RegFile) {
+        let Some(result) = function.results(inst)[0].value().filter(|&value| function.values[value].file == file) else { return };
+        let number = self.packs.len();
+        let mut elements = Vec::new();
+        let mut offset = 0;
+        for source in function.sources(inst) {
+            let part = part_in_file(function, source, file);
+            let width = part.map_or(1, |part| part.count);
+            if let Some(part) = part.filter(|&part| part == function.whole(part.value))
+                && let Some(&position) = defined_at.get(&part.value)
+                && !self.pack_of.contains_key(&part.value)
+            {
+                self.pack_of.insert(part.value, (number, offset));
+                elements.push(Element { value: part.value, offset, width, position });
+            }
+            offset += width;
+        }
+        self.packs.push(Pack { class: function.values[result], elements, has_window: false });
+    }
+
+    /// Returns the registers that are set aside for elements which are defined while a value is live; `None` if there are none.
+    pub fn registers_to_avoid(&self, value: Value) -> Option<RegisterSet> {
+        if self.promises.is_empty() {
+            return None;
+        }
+        let last_use = self.last_uses.get(&value).copied().unwrap_or(u32::MAX);
+        let mut avoided = RegisterSet::EMPTY;
+        for promise in self.promises.iter().filter(|promise| promise.value != value && promise.position < last_use) {
+            avoided.insert(promise.register, promise.width);
+        }
+        (avoided != RegisterSet::EMPTY).then_some(avoided)
+    }
+
+    /// Returns the class of the tuple that a value is the first element of to get registers, and the offset of the value in it.
+    pub fn tuple_to_place(&self, value: Value) -> Option<(Class, u8)> {
+        let &(number, offset) = self.pack_of.get(&value)?;
+        let pack = &self.packs[number];
+        (!pack.has_window).then_some((pack.class, offset))
+    }
+
+    /// Records the registers of a value that is being defined. If it is the first element of a tuple, sets aside the free registers of the
+    /// other elements.
+    pub fn note_definition(&mut self, value: Value, register: Reg, free: &RegisterSet) {
+        self.promises.retain(|promise| promise.value != value);
+        let Some(&(number, offset)) = self.pack_of.get(&value) else { return };
+        let pack = &mut self.packs[number];
+        let Some(start) = register.checked_sub(offset).filter(|start| start.is_aligned(pack.class.align)) else { return };
+        if std::mem::replace(&mut pack.has_window, true) {
+            return;
+        }
+        for element in pack.elements.iter().filter(|element| element.value != value) {
+            let place = start + element.offset;
+            if free.has_all(place, element.width) && self.promises.len() < MAX_PROMISES {
+                self.promises.push(Promise { value: element.value, register: place, width: element.width, position: element.position });
+            }
+        }
+    }
+}
