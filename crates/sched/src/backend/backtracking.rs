@@ -18,7 +18,7 @@
 //!
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
-//! | trigger | "excessive stalls or resource conflicts" | stall cycles, registers above the budget | the two that the clock shows |
+//! | trigger | "excessive stalls or resource conflicts" | stall cycles, registers above the budget | the two costs that the issue model measures |
 //! | alternatives | a different selection | the runner-up of each undone decision | the other candidates rank lower still |
 //! | comparison | not given | a lower bound of the remaining length | two partial orders with different items must be compared |
 
@@ -34,8 +34,7 @@ use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
-use crate::register_cost::{RegisterDescriptor, Tracking};
-use crate::resource::{RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
+use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
 
 /// Number of candidates compared per step.
 const WINDOW: usize = 24;
@@ -227,7 +226,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             earliest: graph.start_cycles(),
             unissued_predecessors: graph.predecessor_counts().to_vec(),
             ready: (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).collect(),
-            resources: Resources::new(Tracking::default()),
+            resources: Resources::default(),
             slot: ResourceSlot::default(),
             live: groups.map_or_else(Vec::new, Groups::live_at_start),
             unissued_readers: groups.map_or_else(Vec::new, Groups::reader_counts),
