@@ -46,7 +46,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legali
     run_with_alternatives(function, encodability, legality, &mut Alternatives::default())
 }
 
-/// As [`run`]; also records why sums did not become multiply-adds.
+/// Runs the pass like [`run`], and records why sums did not become multiply-adds.
 pub fn run_with_alternatives(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
@@ -261,7 +261,7 @@ impl ProductFinder {
                 let is_whole = part == function.whole(part.value);
                 return is_whole.then_some((product, is_negative));
             }
-            part = self.negated(function, part, flushes)?;
+            part = self.negated_value(function, part, flushes)?;
             is_negative = !is_negative;
         }
         None
@@ -284,7 +284,7 @@ impl ProductFinder {
 
     /// Returns the value of which `part` is the negation; `None` if it is not a negation. One that flushes subnormal numbers counts only if
     /// the reader `flushes` too.
-    fn negated(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
+    fn negated_value(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
         let inst = self.definitions.unguarded(function, part.value)?;
         if part.count == 1 {
             let is_flushing = function.insts[inst].modifiers.contains(&Symbol::FTZ);

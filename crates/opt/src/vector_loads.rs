@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     run_with_remarks(function, target, &mut Remarks::default())
 }
 
-/// As [`run`], and records which loads were joined, and which adjacent loads were not, and why.
+/// Runs the pass like [`run`], and records which loads were joined, and why other adjacent loads were not.
 pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
     let mut zeros: Option<TrailingZeros> = None;

@@ -23,7 +23,7 @@ use crate::calls::CallCosts;
 use crate::check::OrderViolation;
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
@@ -103,7 +103,7 @@ pub struct Stats {
     pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
-    /// What the strategy changed before it ordered the regions: instructions moved between blocks, or removed.
+    /// The changes that the strategy made before it ordered the regions: instructions moved between blocks, removed or added.
     pub changes: Vec<CodeChange>,
     /// Every attempt at a block with the reasons of its decisions, if [`Scheduler::trace`] is set.
     pub attempts: Vec<TracedAttempt>,
@@ -228,7 +228,7 @@ impl Scheduler<'_> {
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
             let mut scratch = BlockScratch {
-                builder: Builder::new(self.model, chunk_code.code.registers()),
+                builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
@@ -307,7 +307,7 @@ impl Scheduler<'_> {
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {
-                builder: Builder::new(self.model, chunk_code.code.registers()),
+                builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,

@@ -44,7 +44,7 @@ pub struct Alias {
     pub holder: RegisterId,
 }
 
-/// By location list: the register that holds the variable on all paths; `None` if there is none or several.
+/// For each location list, the register that holds the variable on all paths; `None` if there is none or several.
 type Bindings = Vec<Option<RegisterId>>;
 
 /// Returns the statements at which location lists name the wrong register, sorted by statement. The function is not in SSA form yet.
@@ -56,7 +56,7 @@ pub fn aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<R
         }
     }
     let starts = solve(function, flow, &assignments, lists.len());
-    // By statement and named register: the register that holds the variable; `None` if variables disagree.
+    // For each statement and named register, the register that holds the variable; `None` if variables disagree.
     let mut found: FxHashMap<(u32, RegisterId), Option<RegisterId>> = FxHashMap::default();
     for &block in flow.reverse_post_order() {
         let Some(mut bindings) = starts[block.position()].clone() else { continue };

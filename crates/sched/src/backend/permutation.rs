@@ -108,7 +108,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let (order, search) = if reaches_bound {
         (best.order, Search::Optimal)
     } else if items > knobs.permutation_size.min(MAX_ITEMS) || region.costs.dual_issue() {
-        // The search issues one instruction in a cycle.
+        // The search issues at most one instruction per cycle, so it cannot be used on machines with dual issue.
         (best.order, Search::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);

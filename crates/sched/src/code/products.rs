@@ -242,7 +242,7 @@ mod tests {
         let item = order.remove(from);
         order.insert(to, item);
         let model = oriole_hardware::Model::of(oriole_isa::Target::parse("sm_90a").unwrap());
-        let graph = crate::graph::Builder::new(model, code.registers()).build(code, 0..items);
+        let graph = crate::graph::GraphBuilder::new(model, code.registers()).build(code, 0..items);
         let place: Vec<usize> = (0..items).map(|item| order.iter().position(|&other| other == item).unwrap()).collect();
         // Nodes after the items join several edges; an item that is reached through them counts, too.
         let reached = |start: usize| {

@@ -6,7 +6,7 @@ use crate::backend::{self, AllocationStage, Budget, CarriedEdge, Knobs, Region, 
 use crate::carried::carried_edges;
 use crate::check::{self};
 use crate::code::Code;
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::occupancy_tradeoff::BlockOutcome;
 use crate::pressure::{Counts, PressureTracker};
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Working state that is reused from block to block, to avoid allocations.
 pub(super) struct BlockScratch<'a, 'm> {
     /// Builds dependency graphs.
-    pub(super) builder: Builder<'m>,
+    pub(super) builder: GraphBuilder<'m>,
     /// Counts live registers.
     pub(super) tracker: PressureTracker,
     /// The scheduler of the backend, which is called for each region.

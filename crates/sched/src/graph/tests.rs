@@ -9,7 +9,7 @@ fn code(lines: &[&str]) -> Code {
 
 fn graph(code: &Code) -> Graph {
     let model = Model::of(Target::parse("sm_90a").unwrap());
-    Builder::new(model, code.registers()).build(code, 0..code.items.len())
+    GraphBuilder::new(model, code.registers()).build(code, 0..code.items.len())
 }
 
 /// Returns whether a path leads from one item to another.

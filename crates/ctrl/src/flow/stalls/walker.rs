@@ -185,7 +185,7 @@ impl<'a> StallWalker<'a> {
     fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
-        let mut hold = |missing: i64, cause: StallCause| {
+        let mut report = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
             }
@@ -194,16 +194,16 @@ impl<'a> StallWalker<'a> {
             for reg_access in list {
                 for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
                     let (missing, cause) = self.missing_for_access(access, reg_access.port, write, current_cycle);
-                    hold(missing, cause);
+                    report(missing, cause);
                 }
             }
         }
-        self.missing_for_boards_and_bar(position, current_cycle, &self.last_set, self.last_bar, &mut hold);
+        self.missing_for_boards_and_bar(position, current_cycle, &self.last_set, self.last_bar, &mut report);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
-            hold(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
+            report(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
         if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
@@ -211,7 +211,7 @@ impl<'a> StallWalker<'a> {
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
-                    hold(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
+                    report(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
                 }
             }
         }
@@ -232,7 +232,7 @@ impl<'a> StallWalker<'a> {
         (i64::from(cycles) - (current_cycle - access.issued_at), cause)
     }
 
-    /// Calls `hold` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
+    /// Calls `report` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
     /// thread-block barrier.
     fn missing_for_boards_and_bar(
         &self,
@@ -240,20 +240,20 @@ impl<'a> StallWalker<'a> {
         current_cycle: i64,
         last_set: &[(i64, u32); BOARDS],
         last_bar: (i64, u32),
-        hold: &mut dyn FnMut(i64, StallCause),
+        report: &mut dyn FnMut(i64, StallCause),
     ) {
         let wait = self.controls[position].wait;
         if wait != 0 {
             for (board, &(at, first)) in last_set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
                 let seen = i64::from(self.rules.facts.scoreboard_seen);
-                hold(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
+                report(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
         let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
-            hold(i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_bar.0), StallCause::Barrier { first: last_bar.1 });
+            report(i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_bar.0), StallCause::Barrier { first: last_bar.1 });
         }
     }
 
@@ -398,7 +398,7 @@ impl<'a> StallWalker<'a> {
     pub(super) fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &BlockEndState) -> i64 {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
-        let mut hold = |missing: i64, cause: StallCause| {
+        let mut report = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
             }
@@ -408,19 +408,19 @@ impl<'a> StallWalker<'a> {
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
                     let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
-                    hold(missing, cause);
+                    report(missing, cause);
                 }
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(
+                report(
                     cycles - min_issue_distance(self.controls[position]) + access.issued_at,
                     StallCause::ControlTransfer { first: access.inst },
                 );
             }
         }
         let last_set = state.last_set.map(|(age, first)| (-age, first));
-        self.missing_for_boards_and_bar(position, 0, &last_set, (-state.last_bar.0, state.last_bar.1), &mut hold);
+        self.missing_for_boards_and_bar(position, 0, &last_set, (-state.last_bar.0, state.last_bar.1), &mut report);
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;

@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::{AllocationStage, Budget, Knobs, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
-use crate::graph::{Builder, Graph};
+use crate::graph::{Graph, GraphBuilder};
 use crate::pressure::BlockLiveness;
 use crate::resource::Costs;
 use oriole_hardware::{Model, Profile};
@@ -17,7 +17,7 @@ fn code(lines: &[&str]) -> Code {
 }
 
 fn graph(code: &Code) -> Graph {
-    Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
+    GraphBuilder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
 fn run(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {

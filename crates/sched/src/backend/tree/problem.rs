@@ -22,7 +22,7 @@ pub(super) const NO_UNIT: usize = UNITS;
 
 /// A register group (the registers of one value), with its liveness at the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Group {
+pub(super) struct LiveGroup {
     /// Register class; `None` if the class has no budget.
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
@@ -73,7 +73,7 @@ pub(super) struct Problem<'a> {
     /// call that ends the region.
     pub tails: Vec<u32>,
     /// Register groups that the region accesses. Empty after register allocation.
-    pub groups: Vec<Group>,
+    pub groups: Vec<LiveGroup>,
     /// The register groups that each item reads.
     reads: GroupLists,
     /// The register groups that each item writes.
@@ -148,7 +148,7 @@ impl<'a> Problem<'a> {
             *numbers.entry(group).or_insert_with(|| {
                 let (live, used_after_region, readers) = tracker.liveness_at_region_start(group);
                 let known = code.groups()[group as usize];
-                groups.push(Group { class: known.class, weight: known.weight, live, used_after_region, readers });
+                groups.push(LiveGroup { class: known.class, weight: known.weight, live, used_after_region, readers });
                 groups.len() as u32 - 1
             })
         };

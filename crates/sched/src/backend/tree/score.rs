@@ -19,7 +19,7 @@
 use super::super::clock::Length;
 use super::super::ports::{self, OrderLength};
 use super::super::settings::ScheduleMode;
-use super::constraint::Pressure;
+use super::constraint::LiveRegisters;
 use super::problem::Problem;
 
 /// Penalty for each register above the budget, in cycles.
@@ -72,7 +72,7 @@ pub(super) struct ScoreMeasurements {
 
 impl ScoreMeasurements {
     /// Creates the measurements of a complete order.
-    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> ScoreMeasurements {
+    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &LiveRegisters) -> ScoreMeasurements {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts } = measured;
         ScoreMeasurements { length, exit_cycle: exit, excess, peak, reuse_hits: hits, conflict_cycles: conflicts }
@@ -92,7 +92,7 @@ impl ScoreMeasurements {
 /// Simulates the issue of a given order of nodes, and returns the measurements for its score.
 pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> ScoreMeasurements {
     let Problem { code, graph, costs, .. } = *problem;
-    let mut pressure = Pressure::default();
+    let mut pressure = LiveRegisters::default();
     pressure.start(problem);
     if problem.counts_registers() {
         order.clone().for_each(|node| pressure.step(problem, node));

@@ -17,7 +17,7 @@ use super::super::schedule::Pick;
 use super::super::settings::Settings;
 use super::ready::{Entry, Ready};
 use super::registers::{Groups, Live};
-use super::score::{Measures, Score, Weights};
+use super::score::{CandidateScore, Measures, Weights};
 use super::view::{DirectedGraph, Direction};
 use crate::code::{Code, Item, REGISTER_CLASSES};
 use crate::graph::Graph;
@@ -104,7 +104,7 @@ struct Candidate {
     /// Position of the item in the original order, counted in the direction of the pass.
     rank: u32,
     /// The score of the item.
-    score: Score,
+    score: CandidateScore,
 }
 
 impl Candidate {
@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
         stalls.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
-        let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
+        let (live, prices) = self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {
