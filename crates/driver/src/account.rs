@@ -40,9 +40,9 @@ pub struct SchedulingReport {
     pub target: Option<RegisterTarget>,
     /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
-    /// Named statistics before register allocation; empty unless requested.
+    /// Names and values of the statistics before register allocation; empty unless requested.
     pub before: Vec<(String, StatisticsFigure)>,
-    /// Named statistics after register allocation; empty unless requested.
+    /// Names and values of the statistics after register allocation; empty unless requested.
     pub after: Vec<(String, StatisticsFigure)>,
     /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,

@@ -226,7 +226,7 @@ pub fn remarks(decisions: &Decisions, line_of: &dyn Fn(u32) -> u32) -> Vec<Remar
     let remark = |remark: &oriole_driver::DecisionRemark| Remark {
         pass: remark.pass.to_owned(),
         ptx_line: remark.offset.map(line_of),
-        is_done: remark.is_done,
+        is_done: remark.is_applied,
         text: remark.text.clone(),
     };
     decisions.remarks.iter().map(remark).collect()

@@ -226,7 +226,7 @@ impl RegisterSet {
             if class.width >= group || !has_tuples {
                 continue;
             }
-            // `spread`: all registers of the aligned groups that are completely free.
+            // `spread` has all registers of the aligned groups of `group` registers that are completely free.
             let groups = extended.run_starts(group).aligned(group);
             let mut spread = groups;
             for step in 1..u32::from(group) {

@@ -232,11 +232,11 @@ impl Scheduler<'_> {
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
-                carried: Vec::new(),
+                carried_edges: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
-                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
+                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
                     let sources: FxHashMap<u32, u32> = phi_registers(function, *block, *block, &numbers).collect();
                     move |register| sources.get(&register).copied()
                 });
@@ -311,11 +311,11 @@ impl Scheduler<'_> {
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
-                carried: Vec::new(),
+                carried_edges: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
-                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
+                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };

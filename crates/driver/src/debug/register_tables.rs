@@ -84,7 +84,7 @@ fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterR
     for &(offset, location) in &code.locations {
         statements.entry(location.statement).or_default().push(offset);
     }
-    // The named registers, each with the offset of an instruction.
+    // The PTX registers that location lists name wrongly, each with the byte offset of an instruction at which they do.
     let mut aliased: FxHashSet<(RegisterId, u32)> = FxHashSet::default();
     for alias in &code.register_aliases {
         aliased.extend(statements.get(&alias.statement).into_iter().flatten().map(|&offset| (alias.named, offset)));

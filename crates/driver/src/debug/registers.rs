@@ -236,11 +236,11 @@ struct Availability {
     /// For each 32-bit word of an instruction's result, the words of PTX registers that it is assigned to.
     assigned: FxHashMap<ResultWord, Vec<WordNumber>>,
     /// Numbers of the words that are predicates.
-    predicates: FxHashSet<WordNumber>,
+    predicate_words: FxHashSet<WordNumber>,
     /// The guarded instructions whose result is the current value of the PTX register also where the guard does not hold.
-    merging: FxHashSet<Inst>,
+    merging_insts: FxHashSet<Inst>,
     /// The instructions that define parameters.
-    entries: Vec<Inst>,
+    parameter_insts: Vec<Inst>,
 }
 
 impl Availability {
@@ -249,9 +249,9 @@ impl Availability {
         let mut analysis = Availability {
             words: Vec::new(),
             assigned: FxHashMap::default(),
-            predicates: FxHashSet::default(),
-            merging: FxHashSet::default(),
-            entries: Vec::new(),
+            predicate_words: FxHashSet::default(),
+            merging_insts: FxHashSet::default(),
+            parameter_insts: Vec::new(),
         };
         for definition in definitions {
             let word = (definition.register, definition.word);
@@ -261,13 +261,13 @@ impl Availability {
             let number = analysis.words.len() as WordNumber - 1;
             analysis.assigned.entry((definition.inst, definition.result, definition.first)).or_default().push(number);
             if definition.is_predicate {
-                analysis.predicates.insert(number);
+                analysis.predicate_words.insert(number);
             }
             if definition.is_merging {
-                analysis.merging.insert(definition.inst);
+                analysis.merging_insts.insert(definition.inst);
             }
-            if function.insts[definition.inst].is(Pseudo::Entry) && !analysis.entries.contains(&definition.inst) {
-                analysis.entries.push(definition.inst);
+            if function.insts[definition.inst].is(Pseudo::Entry) && !analysis.parameter_insts.contains(&definition.inst) {
+                analysis.parameter_insts.push(definition.inst);
             }
         }
         analysis
@@ -378,7 +378,7 @@ impl Availability {
                 if zero.kind == Operand::RZ.kind && is_plain(source) && is_nonzero_test(function, inst) =>
             {
                 let words = register(source).map(|place| contents.words(place)).unwrap_or_default();
-                vec![words.into_iter().filter(|number| self.predicates.contains(number)).collect()]
+                vec![words.into_iter().filter(|number| self.predicate_words.contains(number)).collect()]
             }
             _ => Vec::new(),
         }
@@ -388,7 +388,7 @@ impl Availability {
     /// those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places that
     /// hold a word defined here are forgotten: they have its old value, for example that of the previous iteration of a loop.
     fn write_results(&self, function: &Function, inst: Inst, contents: &mut Contents, copied: Vec<Vec<WordNumber>>) {
-        let is_certain = function.insts[inst].guard.is_none() || self.merging.contains(&inst);
+        let is_certain = function.insts[inst].guard.is_none() || self.merging_insts.contains(&inst);
         let mut copied = copied.into_iter();
         for (result, operand) in function.results(inst).iter().enumerate() {
             let OperandKind::Register { file, first, count } = operand.kind else { continue };
@@ -412,7 +412,7 @@ impl Availability {
     /// Returns the contents at the start of the function, where registers hold parameters.
     fn at_entry(&self, function: &Function) -> Contents {
         let mut contents = Contents::default();
-        self.entries.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
+        self.parameter_insts.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
         contents
     }
 

@@ -300,12 +300,13 @@ impl<'a> Keeper<'a> {
         let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
             assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
         };
-        // The statement of the last instruction, and the variables that DWARF names there. The first statement stands for those before.
+        // The statement of the previous instruction, and the variables that DWARF names for it. Before the first statement of the block,
+        // those of the first statement.
         let (mut statement, mut named) = (0, named_at(self.first_statements[block.position()], &assigned));
         for (position, &inst) in insts.iter().enumerate() {
             let here = function.insts[inst].location.statement;
             if here != 0 && here != statement {
-                // The statement starts: its assignments and the ends of scopes are the last points at which old values are kept.
+                // A new statement starts. Variables that it assigns, or whose scope ends before it, are kept up to here.
                 let of_statement =
                     insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
                 let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.results(function, inst)).collect();

@@ -198,9 +198,9 @@ struct UndoableOrder<'a, 'g> {
     /// Tracks registers and units, with undo.
     resources: Resources,
     /// The registers and units that the issued items occupy.
-    slot: ResourceSlot,
+    resource_slot: ResourceSlot,
     /// For each register group, whether it is live.
-    live: Vec<bool>,
+    is_live: Vec<bool>,
     /// For each register group, the number of its readers that have not issued.
     unissued_readers: Vec<u32>,
     /// For each register group, the number of its first general register in [`Resources`]. The last entry marks the end.
@@ -227,8 +227,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             unissued_predecessors: graph.predecessor_counts().to_vec(),
             ready: (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).collect(),
             resources: Resources::default(),
-            slot: ResourceSlot::default(),
-            live: groups.map_or_else(Vec::new, Groups::live_at_start),
+            resource_slot: ResourceSlot::default(),
+            is_live: groups.map_or_else(Vec::new, Groups::live_at_start),
             unissued_readers: groups.map_or_else(Vec::new, Groups::reader_counts),
             initial_pressure: groups.map_or(0, |groups| groups.counts_at_start()[0]),
         }
@@ -236,7 +236,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
 
     /// Returns the number of general registers that are live now.
     fn pressure(&self) -> i32 {
-        self.initial_pressure + self.slot.pressure()
+        self.initial_pressure + self.resource_slot.pressure()
     }
 
     /// Returns the registers and the unit that an item takes if it issues next. A register that no later item reads is marked as a last
@@ -252,11 +252,11 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
                 }
             };
             for &group in groups.reads(node) {
-                let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.live[group as usize];
+                let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.is_live[group as usize];
                 push(group, false, is_last);
             }
             for &group in groups.writes(node) {
-                if !self.live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
+                if !self.is_live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
                     push(group, true, false);
                 }
             }
@@ -315,10 +315,10 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     fn issue(&mut self, node: u32, reason: Reason, runner_up: Option<u32>) {
         let resource_needs = self.resource_needs(node);
         let clock = self.clock.clone();
-        let undo = self.resources.schedule(&resource_needs, &mut self.slot);
+        let undo = self.resources.schedule(&resource_needs, &mut self.resource_slot);
         let mut old_liveness = Vec::new();
         if let Some(groups) = self.groups {
-            let live = &mut self.live;
+            let live = &mut self.is_live;
             let mut set = |group: u32, value: bool| {
                 let old = std::mem::replace(&mut live[group as usize], value);
                 if old != value {
@@ -378,9 +378,9 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             self.unissued_predecessors[node as usize] += 1;
         }
         self.clock = step.clock;
-        self.resources.undo(step.undo, &mut self.slot);
+        self.resources.undo(step.undo, &mut self.resource_slot);
         for &(group, old) in step.old_liveness.iter().rev() {
-            self.live[group as usize] = old;
+            self.is_live[group as usize] = old;
         }
         if let Some(groups) = self.groups {
             groups.reads(step.node).iter().for_each(|&group| self.unissued_readers[group as usize] += 1);
@@ -510,7 +510,13 @@ mod tests {
         let analysis = RegionAnalysis::new(&region);
         let mut order = UndoableOrder::new(&analysis, groups.as_ref());
         let state = |order: &UndoableOrder<'_, '_>| {
-            let figures = (order.clock.cycle, order.clock.unit_free_cycles, order.slot, order.live.clone(), order.unissued_readers.clone());
+            let figures = (
+                order.clock.cycle,
+                order.clock.unit_free_cycles,
+                order.resource_slot,
+                order.is_live.clone(),
+                order.unissued_readers.clone(),
+            );
             (order.ready.clone(), order.earliest.clone(), order.unissued_predecessors.clone(), figures)
         };
         let mut states = Vec::new();

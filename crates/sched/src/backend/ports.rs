@@ -123,7 +123,7 @@ pub(super) struct PortState {
     /// Issue cycle of the previous instruction.
     last_issue: u32,
     /// Number of instructions issued so far.
-    issued: u32,
+    issued_count: u32,
     /// Number of operands read from the reuse cache so far.
     pub reuse_hits: u32,
     /// Number of cycles lost by bank conflicts so far.
@@ -137,7 +137,7 @@ impl Default for PortState {
             banks_free_cycle: 0,
             last_written: NO_REGISTER,
             last_issue: 0,
-            issued: 0,
+            issued_count: 0,
             reuse_hits: 0,
             conflict_cycles: 0,
         }
@@ -158,7 +158,7 @@ impl PortState {
         let mut hits = 0;
         if ports.can_read_reuse_cache && !self.loses_reuse_cache(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
-                if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
+                if register != NO_REGISTER && register == kept && self.issued_count - by <= REUSE_DISTANCE {
                     hits += 1;
                     let bank = &mut reads[usize::from(register) % BANKS];
                     *bank = bank.saturating_sub(1);
@@ -185,12 +185,12 @@ impl PortState {
         if ports.reads_banks() {
             self.banks_free_cycle = at + 1 + busy;
         }
-        self.issued += 1;
+        self.issued_count += 1;
         if ports.can_read_reuse_cache {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
                 // A guarded instruction may not execute, so it leaves no register in the cache, but it still evicts the contents of its
                 // slots.
-                self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued);
+                self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued_count);
             }
         }
         // A cached copy of a register that is overwritten is stale.

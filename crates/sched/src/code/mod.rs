@@ -105,9 +105,9 @@ pub enum OrderEffect {
     Clock,
     /// A fence. No memory access moves across it.
     Fence,
-    /// A barrier between threads. No memory access and no item with [`Item::exchanges`] moves across it.
+    /// A barrier between threads. No memory access and no item with [`Item::exchanges_lanes`] moves across it.
     Barrier,
-    /// A point where threads may diverge or reconverge. No memory access and no item with [`Item::converged`] moves across it.
+    /// A point where threads may diverge or reconverge. No memory access and no item with [`Item::needs_convergence`] moves across it.
     Sync,
     /// A scheduling barrier. No item moves across it.
     SchedBarrier,
@@ -124,9 +124,9 @@ pub struct Item {
     pub guarded: bool,
     /// Whether the result depends on which threads of the warp execute the item together. True for shuffles and votes, and for every access
     /// of a uniform register, because diverged threads share uniform registers.
-    pub converged: bool,
-    /// Whether the item exchanges data between the threads of the warp (shuffles, votes, warp-wide products). Implies `converged`.
-    pub exchanges: bool,
+    pub needs_convergence: bool,
+    /// Whether the item exchanges data between the threads of the warp (shuffles, votes, warp-wide products). Implies `needs_convergence`.
+    pub exchanges_lanes: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
     /// Index in [`Code::reg_accesses`] of the first read. The reads are followed by the writes.
@@ -217,10 +217,10 @@ pub struct NewItem<'a> {
     pub opcode: Option<Opcode>,
     /// Whether the item has a guard; see [`Item::guarded`].
     pub guarded: bool,
-    /// Whether the result depends on the set of executing threads; see [`Item::converged`].
-    pub converged: bool,
-    /// Whether the item exchanges data between threads; see [`Item::exchanges`].
-    pub exchanges: bool,
+    /// Whether the result depends on which threads execute the item together; see [`Item::needs_convergence`].
+    pub needs_convergence: bool,
+    /// Whether the item exchanges data between threads; see [`Item::exchanges_lanes`].
+    pub exchanges_lanes: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
     /// Registers that the item reads.
@@ -260,8 +260,8 @@ impl Code {
             class: new.class,
             opcode: new.opcode,
             guarded: new.guarded,
-            converged: new.converged,
-            exchanges: new.exchanges,
+            needs_convergence: new.needs_convergence,
+            exchanges_lanes: new.exchanges_lanes,
             effect: new.effect,
             first_access,
             read_count: new.reads.len() as u16,

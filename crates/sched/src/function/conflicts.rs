@@ -49,7 +49,7 @@ impl Scheduler<'_> {
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: other.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
-                carried: Vec::new(),
+                carried_edges: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);

@@ -42,7 +42,7 @@ pub(in crate::backend) struct Groups {
     groups: Vec<RegionGroup>,
     /// For each item, the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks
     /// the end.
-    items: Vec<(u32, u32)>,
+    item_starts: Vec<(u32, u32)>,
     /// Register group numbers of all items, one list after the other.
     group_lists: Vec<u32>,
     /// For each register group, the start of its readers in `readers`. The last entry marks the end.
@@ -59,7 +59,7 @@ impl Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
             groups: Vec::new(),
-            items: Vec::with_capacity(graph.items() + 1),
+            item_starts: Vec::with_capacity(graph.items() + 1),
             group_lists: Vec::new(),
             first_reader: Vec::new(),
             readers: Vec::new(),
@@ -73,9 +73,9 @@ impl Groups {
             for &group in &found.group_lists[first_write..] {
                 found.groups[group as usize].is_written = true;
             }
-            found.items.push((first_read, first_write as u32));
+            found.item_starts.push((first_read, first_write as u32));
         }
-        found.items.push((found.group_lists.len() as u32, 0));
+        found.item_starts.push((found.group_lists.len() as u32, 0));
         found.find_readers();
         found
     }
@@ -103,7 +103,7 @@ impl Groups {
     /// Fills the lists of readers, by a counting sort over all reads.
     fn find_readers(&mut self) {
         let mut first = vec![0; self.groups.len() + 1];
-        for node in 0..self.items.len() as u32 - 1 {
+        for node in 0..self.item_starts.len() as u32 - 1 {
             self.reads(node).iter().for_each(|&group| first[group as usize + 1] += 1);
         }
         for group in 0..self.groups.len() {
@@ -111,7 +111,7 @@ impl Groups {
         }
         let mut next: Vec<u32> = first.clone();
         let mut readers = vec![0; first[self.groups.len()] as usize];
-        for node in 0..self.items.len() as u32 - 1 {
+        for node in 0..self.item_starts.len() as u32 - 1 {
             for &group in self.reads(node) {
                 readers[next[group as usize] as usize] = node;
                 next[group as usize] += 1;
@@ -122,13 +122,13 @@ impl Groups {
 
     /// Returns the numbers of the groups that an item reads, as indices into `groups`.
     pub(in crate::backend) fn reads(&self, node: u32) -> &[u32] {
-        let (first, end) = self.items[node as usize];
+        let (first, end) = self.item_starts[node as usize];
         &self.group_lists[first as usize..end as usize]
     }
 
     /// Returns the numbers of the groups that an item writes, as indices into `groups`.
     pub(in crate::backend) fn writes(&self, node: u32) -> &[u32] {
-        let (first, end) = (self.items[node as usize].1, self.items[node as usize + 1].0);
+        let (first, end) = (self.item_starts[node as usize].1, self.item_starts[node as usize + 1].0);
         &self.group_lists[first as usize..end as usize]
     }
 

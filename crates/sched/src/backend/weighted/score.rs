@@ -51,7 +51,7 @@ pub(super) struct Weights {
 #[derive(Clone, Copy)]
 pub(super) struct Measures {
     /// Change of live registers of each class.
-    pub change: Counts,
+    pub pressure_change: Counts,
     /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     pub path_penalty: f64,
     /// Stall cycles of the candidate minus the shortest stall of all candidates.
@@ -115,7 +115,7 @@ impl Weights {
 
     /// Returns the score of a candidate; `prices` must be those of `live`.
     pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> CandidateScore {
-        let change = measures.change;
+        let change = measures.pressure_change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
         let excess = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
         let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
