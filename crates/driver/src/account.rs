@@ -68,7 +68,7 @@ impl SchedulingReport {
             launch,
             variables_size: u64::from(data.variables_size),
             live_at_calls: before.map_or(0, FunctionStatistics::live_at_calls),
-            divergent_branches: before.map_or(0, |before| before.divergent.len() as u64),
+            divergent_branches: before.map_or(0, |before| before.divergent_blocks.len() as u64),
             ..LinkFacts::default()
         };
         let on_values = before.map(|before| LinkFacts {

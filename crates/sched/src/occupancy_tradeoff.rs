@@ -109,7 +109,7 @@ impl OccupancyTradeoff {
 
     /// Adds the estimates of a block under all budgets.
     ///
-    /// `normal` is its outcome under the normal budget. If `wants_more` is set, `schedule_with` is called once per larger budget to
+    /// `normal` is its outcome under the normal budget. If `wants_more_registers` is set, `schedule_with` is called once per larger budget to
     /// schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
     pub(crate) fn add(
         &mut self,
@@ -117,7 +117,7 @@ impl OccupancyTradeoff {
         items: &[Item],
         costs: &Costs,
         normal: BlockOutcome,
-        wants_more: bool,
+        wants_more_registers: bool,
         mut schedule_with: impl FnMut(Counts) -> BlockOutcome,
     ) {
         let busiest_unit_cycles = busiest_unit_cycles(items, costs);
@@ -127,7 +127,7 @@ impl OccupancyTradeoff {
         };
         for budget in &mut self.larger_budgets {
             // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
-            let outcome = if wants_more { schedule_with(budget.allowed) } else { normal };
+            let outcome = if wants_more_registers { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
         note(&mut self.normal_budget, normal);

@@ -168,7 +168,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of a name, plus `offset`; `None` if the cubin does not contain the object.
-    fn find(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
+    fn resolve_name(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
         let moved = |target: NameValue| match target {
             NameValue::Symbol(symbol, start) => NameValue::Symbol(symbol, start + offset),
             NameValue::Section(index, start) => NameValue::Section(index, start + offset),
@@ -208,11 +208,11 @@ impl<'a> Resolver<'a> {
                     data = rest;
                 }
                 DwarfItem::Label64(bytes, name, offset) => {
-                    let target = self.find(module, name, offset);
+                    let target = self.resolve_name(module, name, offset);
                     push_value(out, usize::from(bytes), target, first, line_table);
                 }
                 DwarfItem::Difference(bytes, left, right) => {
-                    let value = match (self.find(module, left, 0), self.find(module, right, 0)) {
+                    let value = match (self.resolve_name(module, left, 0), self.resolve_name(module, right, 0)) {
                         (Some(NameValue::Symbol(a, x)), Some(NameValue::Symbol(b, y))) if a == b => x - y,
                         (Some(NameValue::Section(a, x)), Some(NameValue::Section(b, y))) if a == b => x - y,
                         _ => 0,

@@ -79,7 +79,7 @@ impl RowWriter<'_> {
     /// Adds a line-table row that maps `address` to the source location `place`. Before it, adds rows for the calls through which the code
     /// was inlined, unless they have rows already.
     fn push(&mut self, address: u64, place: u32) {
-        if self.current == Some(place) || !self.is_shown(place) {
+        if self.current == Some(place) || !self.gets_row(place) {
             return;
         }
         self.current = Some(place);
@@ -114,7 +114,7 @@ impl RowWriter<'_> {
     }
 
     /// Returns whether a position gets a row: it has a line, and its file is declared.
-    fn is_shown(&self, place: u32) -> bool {
+    fn gets_row(&self, place: u32) -> bool {
         let place = self.place(place);
         place.line != 0 && self.files.contains_key(&place.file)
     }

@@ -43,7 +43,7 @@ pub(super) struct Ports {
     /// For each bank, the number of different registers that are read from it.
     pub reads: [u8; BANKS],
     /// First general register that is written; [`NO_REGISTER`] if none is.
-    pub written: u16,
+    pub written_register: u16,
     /// Whether the item can read operands from the reuse cache.
     pub can_read_reuse_cache: bool,
     /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
@@ -55,7 +55,7 @@ impl Ports {
     const NOTHING: Ports = Ports {
         slots: [NO_REGISTER; SLOTS],
         reads: [0; BANKS],
-        written: NO_REGISTER,
+        written_register: NO_REGISTER,
         can_read_reuse_cache: false,
         fills_reuse_cache: false,
     };
@@ -104,7 +104,7 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
             ports.slots[slot] = NO_REGISTER;
         }
         let written = code.writes(item).iter().find(|access| access.file == RegFile::General);
-        ports.written = written.map_or(NO_REGISTER, |access| number(access.register));
+        ports.written_register = written.map_or(NO_REGISTER, |access| number(access.register));
         ports
     };
     code.items[graph.region.clone()].iter().map(ports_of).collect()
@@ -171,7 +171,7 @@ impl PortState {
 
     /// Returns whether an item writes the same general register as the previous instruction.
     pub(super) fn writes_again(&self, ports: &Ports) -> bool {
-        ports.written != NO_REGISTER && ports.written == self.last_written
+        ports.written_register != NO_REGISTER && ports.written_register == self.last_written
     }
 
     /// Updates the state for an item that issues in cycle `at`.
@@ -194,12 +194,12 @@ impl PortState {
             }
         }
         // A cached copy of a register that is overwritten is stale.
-        if ports.written != NO_REGISTER {
-            for kept in self.reuse_cache.iter_mut().filter(|kept| kept.0 == ports.written) {
+        if ports.written_register != NO_REGISTER {
+            for kept in self.reuse_cache.iter_mut().filter(|kept| kept.0 == ports.written_register) {
                 kept.0 = NO_REGISTER;
             }
         }
-        self.last_written = ports.written;
+        self.last_written = ports.written_register;
         self.last_issue = at;
     }
 }

@@ -201,7 +201,7 @@ fn figures_over_all_candidates() {
     // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
     assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
     // Candidates 0 and 2 take six registers: as many as the budget has.
-    assert_eq!((found.taken_near, found.min_readers_for_bit_1), (6, 8));
+    assert_eq!((found.registers_taken_soon, found.min_readers_for_bit_1), (6, 8));
     assert_eq!(Statistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
     assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));

@@ -402,7 +402,7 @@ impl AttemptSearch<'_> {
                 let unit = self.unit(key.2);
                 let behind = self.trees[unit].iter().nth(1).copied();
                 let others = self.best_first_key(|other| other != unit && self.unit_free_cycle(other) <= self.clock.cycle);
-                behind.into_iter().chain(others).min().map(|other| (other.2, difference(&key, &other)))
+                behind.into_iter().chain(others).min().map(|other| (other.2, first_differing_part(&key, &other)))
             }
         };
         let busy =
@@ -423,7 +423,7 @@ impl AttemptSearch<'_> {
             (OVER_BUDGET_CYCLES * f64::from(excess_after) + f64::from(self.stall_cycles(key.2)), key)
         });
         let rejected = self.rejected.iter().map(|(key, objection)| (objection.cost, *key));
-        self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
+        self.two_lowest_costs(rejected.chain(later), |_, _| Reason::LeastCost)
     }
 
     /// Returns the candidate of lowest cost when registers are scarce.
@@ -447,18 +447,18 @@ impl AttemptSearch<'_> {
         let reason = |best: &Key, other: &Key| {
             let change = |key: &Key| self.pressure.change(self.problem, key.2)[0];
             match change(best).cmp(&change(other)) {
-                Ordering::Equal if self.stall_cycles(best.2) == self.stall_cycles(other.2) => difference(best, other),
+                Ordering::Equal if self.stall_cycles(best.2) == self.stall_cycles(other.2) => first_differing_part(best, other),
                 Ordering::Equal => Reason::RejectedForWait,
                 _ => Reason::RejectedForRegisters,
             }
         };
-        let choice = self.two_best(costs, reason);
+        let choice = self.two_lowest_costs(costs, reason);
         self.remove(choice.key);
         choice
     }
 
     /// Returns the candidate of lowest cost, with the second-best one as runner-up. The key breaks ties. Candidates may occur twice.
-    fn two_best(&self, candidates: impl Iterator<Item = (f64, Key)>, reason: impl Fn(&Key, &Key) -> Reason) -> Choice {
+    fn two_lowest_costs(&self, candidates: impl Iterator<Item = (f64, Key)>, reason: impl Fn(&Key, &Key) -> Reason) -> Choice {
         let rank = |a: &(f64, Key), b: &(f64, Key)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         let mut best: Option<(f64, Key)> = None;
         let mut second: Option<(f64, Key)> = None;
@@ -512,7 +512,7 @@ impl AttemptSearch<'_> {
 }
 
 /// Returns the first part in which two keys differ, as the reason of a decision.
-fn difference(first: &Key, second: &Key) -> Reason {
+fn first_differing_part(first: &Key, second: &Key) -> Reason {
     if first.0 != second.0 {
         Reason::Priority
     } else if first.1 != second.1 {
