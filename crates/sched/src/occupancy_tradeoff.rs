@@ -109,8 +109,8 @@ impl OccupancyTradeoff {
 
     /// Adds the estimates of a block under all budgets.
     ///
-    /// `normal` is its outcome under the normal budget. If `wants_more_registers` is set, `schedule_with` is called once per larger budget to
-    /// schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
+    /// `normal` is its outcome under the normal budget. If `wants_more_registers` is set, `schedule_with` is called once per larger budget
+    /// to schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
     pub(crate) fn add(
         &mut self,
         executions: f64,

@@ -198,8 +198,8 @@ fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow,
     }
 }
 
-/// Creates the holder for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of instructions of the
-/// code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
+/// Creates the holder for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of instructions
+/// of the code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
 fn new_holder<'w>(
     control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],

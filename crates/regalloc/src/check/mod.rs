@@ -107,8 +107,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Adds the demands `successor_demands`, which hold at the start of `to`, to the demands at the end of `from`. Demands for phis of `to` become
-    /// demands for the sources of the phis.
+    /// Adds the demands `successor_demands`, which hold at the start of `to`, to the demands at the end of `from`. Demands for phis of `to`
+    /// become demands for the sources of the phis.
     fn propagate_edge(
         &self,
         from: Block,

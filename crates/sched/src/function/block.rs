@@ -82,9 +82,9 @@ impl Scheduler<'_> {
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order needs;
-    /// the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within the
-    /// target is searched first.
+    /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order
+    /// needs; the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within
+    /// the target is searched first.
     pub(super) fn find_order(
         &self,
         code: &Code,

@@ -404,8 +404,8 @@ impl<'m> GraphBuilder<'m> {
         (state.writer, state.writer_port, state.first_reader) = (node, access.port, NONE);
     }
 
-    /// Adds the edges of an item that do not follow from registers. Runs before [`GraphBuilder::add_register_edges`], for two reasons: the last
-    /// writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
+    /// Adds the edges of an item that do not follow from registers. Runs before [`GraphBuilder::add_register_edges`], for two reasons: the
+    /// last writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
     fn add_order_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
         if item.effect == OrderEffect::None && !item.needs_convergence {
             return;

@@ -88,8 +88,8 @@ pub(super) struct WaitWalker<'a> {
     read_groups: Vec<InOrderGroup>,
     /// Indices in `tracked_insts` of all instructions that are in flight, and of some that are done.
     maybe_in_flight: Vec<u32>,
-    /// Indices in `tracked_insts` of loads without a destination register, oldest first. An acquire has to wait for them, and no register list has
-    /// them.
+    /// Indices in `tracked_insts` of loads without a destination register, oldest first. An acquire has to wait for them, and no register
+    /// list has them.
     loads_without_result: Vec<u32>,
     /// Indices in `tracked_insts` of the instructions that end a group of asynchronous matrix products, oldest first.
     product_group_ends: Vec<u32>,

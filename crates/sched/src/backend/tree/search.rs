@@ -5,8 +5,8 @@
 //!
 //! Ready items with available operands are in ordered trees, one per functional unit. The key has three parts: priority (higher first),
 //! result latency (longer first), original order. At each step the scheduler takes the first item of all trees whose unit is free. If
-//! nothing objects to that item ([`AttemptSearch::objection`]), it issues. Otherwise the item is put aside as rejected and the next one is tried.
-//! If all are rejected, the candidate with the lowest cost issues. Rejected items return to their trees before the next step.
+//! nothing objects to that item ([`AttemptSearch::objection`]), it issues. Otherwise the item is put aside as rejected and the next one is
+//! tried. If all are rejected, the candidate with the lowest cost issues. Rejected items return to their trees before the next step.
 //!
 //! When registers are scarce, or the mode is `reduce-reg`, the trees are not followed. A bounded window of candidates is compared by cost
 //! instead: stall cycles, plus the registers that a candidate takes, converted to cycles. This trades the critical path against register
