@@ -22,8 +22,11 @@ use crate::{Controls, control_words};
 /// A rule that decides which instructions of fixed latency yield.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct YieldRule {
+    /// Minimum stall, in cycles, at which an instruction yields.
     min_stall: u32,
+    /// Number of cycles without a yield after which shorter stalls yield too.
     overdue_after: u32,
+    /// Minimum stall, in cycles, at which an instruction yields after `overdue_after` cycles without a yield.
     overdue_min_stall: u32,
 }
 
@@ -102,16 +105,20 @@ fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardwar
 
 /// The properties of an instruction that the simulation of several warps uses.
 struct WarpOp {
+    /// The control word.
     control: Control,
+    /// Index of the functional unit.
     unit: usize,
     /// Number of cycles for which the instruction occupies its unit.
     unit_cycles: u64,
     /// Number of cycles from its issue until its result is available; 0 for fixed latencies.
     result_latency: u64,
+    /// Number of cycles from its issue until its sources are read; 0 for fixed latencies.
     read_latency: u64,
 }
 
 impl WarpOp {
+    /// Collects the properties of an instruction; `None` for a pseudo operation.
     fn new(function: &Function, inst: Inst, controls: &Controls, hardware: &Hardware<'_>) -> Option<WarpOp> {
         let data = &function.insts[inst];
         let class: Class = Classes::get().of(data.op.machine()?, &data.modifiers);

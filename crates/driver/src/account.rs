@@ -40,9 +40,9 @@ pub struct SchedulingReport {
     pub target: Option<RegisterTarget>,
     /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
-    /// Named statistics before register allocation; empty unless requested.
+    /// Names and values of the statistics before register allocation; empty unless requested.
     pub before: Vec<(String, StatisticsFigure)>,
-    /// Named statistics after register allocation; empty unless requested.
+    /// Names and values of the statistics after register allocation; empty unless requested.
     pub after: Vec<(String, StatisticsFigure)>,
     /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,
@@ -68,7 +68,7 @@ impl SchedulingReport {
             launch,
             variables_size: u64::from(data.variables_size),
             live_at_calls: before.map_or(0, FunctionStatistics::live_at_calls),
-            divergent_branches: before.map_or(0, |before| before.divergent.len() as u64),
+            divergent_branches: before.map_or(0, |before| before.divergent_blocks.len() as u64),
             ..LinkFacts::default()
         };
         let on_values = before.map(|before| LinkFacts {

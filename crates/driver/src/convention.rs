@@ -114,9 +114,9 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
         return runtime_environment(hardware, limit);
     }
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
-    environment.known = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
+    environment.known_callees = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
     let fetches = function.symbols.iter().filter(|name| QuadFetch::parse(name).is_some());
-    environment.known.extend(fetches.map(|name| (name.clone(), quad_clobbers())));
+    environment.known_callees.extend(fetches.map(|name| (name.clone(), quad_clobbers())));
     if SystemLayout::of(hardware.target).texture_handle == TextureHandle::General {
         // Barriers belong to the warp: while threads of one function fetch by quads, other threads may execute any function.
         environment.reserved.barriers.insert(Reg::from(QuadFetch::BARRIER), 1);

@@ -37,7 +37,7 @@ pub struct DecisionRemark {
     /// Byte offset of the PTX instruction in the source; `None` if unknown.
     pub offset: Option<u32>,
     /// Whether the pass made the change.
-    pub is_done: bool,
+    pub is_applied: bool,
     /// Description of the change, or the reason why there was none.
     pub text: String,
 }
@@ -79,7 +79,7 @@ impl Decisions {
         let of_pass = |remark: &PassRemark| DecisionRemark {
             pass: remark.pass,
             offset: remark.location.statement.checked_sub(1),
-            is_done: remark.is_done,
+            is_applied: remark.is_applied,
             text: remark.text.clone(),
         };
         let mut remarks: Vec<DecisionRemark> = Vec::new();
@@ -91,7 +91,7 @@ impl Decisions {
         remarks.extend(report.remarks.iter().map(|remark| DecisionRemark {
             pass: PRODUCT_PASS,
             offset: remark.offset,
-            is_done: true,
+            is_applied: true,
             text: remark.text.to_owned(),
         }));
         let mut registers: Vec<PtxRegisterLocation> = match job.function().body.as_deref() {

@@ -41,7 +41,8 @@ pub struct EmittedCode {
     /// Changes of the stack pointer, as pairs (offset, bytes): from this offset on, the stack pointer is this number of bytes below its
     /// value at the function's entry.
     pub stack_depths: Vec<(u32, u32)>,
-    /// Where the values of callee-saved registers and the return address are, for debuggers.
+    /// For each point of the code, the locations of the values that callee-saved registers and the return address had at the entry, for
+    /// debuggers.
     pub saved_registers: Vec<SavedRule>,
     /// The address ranges in which machine registers hold PTX registers; empty unless requested.
     pub register_ranges: Vec<RegisterRange>,

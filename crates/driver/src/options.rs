@@ -283,13 +283,13 @@ impl Reports {
 /// The debug information to write.
 #[derive(Clone, Debug)]
 pub struct DebugInfo {
-    /// How much to write.
+    /// Whether to write line tables only, or all debug sections.
     pub kind: DebugKind,
     /// The PTX text of each module, in the order of the modules.
     pub texts: Vec<Arc<[u8]>>,
 }
 
-/// How much debug information to write.
+/// The extent of the debug information to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DebugKind {
     /// Line tables only: `-lineinfo`.

@@ -20,7 +20,7 @@ pub fn allows(pass: &str) -> bool {
     !DISABLED_PASSES.contains(&pass)
 }
 
-/// Ends the messages about what patches may not contain, as those of ptxas do.
+/// The end of the error messages about code that patches may not contain, in ptxas' words.
 const NOT_ALLOWED: &str = "is not allowed when command line option '--compile-as-tools-patch' is specified";
 
 /// Returns an error for the first instruction that uses a uniform register or a general register above the limit. The function has physical
@@ -28,20 +28,23 @@ const NOT_ALLOWED: &str = "is not allowed when command line option '--compile-as
 pub fn check(function: &Function) -> Result<(), Failure> {
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            let Some(problem) = function.operands(inst).iter().find_map(|operand| problem(operand.kind)) else { continue };
+            let Some(registers) = function.operands(inst).iter().find_map(|operand| forbidden_registers(operand.kind)) else {
+                continue;
+            };
             let opcode = function.insts[inst].op.machine().map_or("code", |opcode| opcode.mnemonic());
             let start = function.insts[inst].location.statement.checked_sub(1);
             return Err(Failure {
                 span: start.map(|start| Span::new(start, start)),
-                fault: Fault::Unsupported(format!("{opcode} with --compile-as-tools-patch, because it needs {problem},")),
+                fault: Fault::Unsupported(format!("{opcode} with --compile-as-tools-patch, because it needs {registers},")),
             });
         }
     }
     Ok(())
 }
 
-/// Returns what an operand needs that patches may not use; `None` if there is nothing.
-fn problem(operand: OperandKind) -> Option<&'static str> {
+/// Returns a description, for an error message, of the registers of an operand that patches may not use; `None` if they may use all of
+/// them.
+fn forbidden_registers(operand: OperandKind) -> Option<&'static str> {
     let OperandKind::Register { file, first, count } = operand else { return None };
     match file {
         RegFile::Uniform | RegFile::UniformPredicate => Some("uniform registers"),

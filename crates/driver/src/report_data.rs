@@ -69,7 +69,7 @@ impl ReportData {
 
     /// Records the control flow of the function before layout makes fall-through implicit.
     pub fn record_control_flow(&mut self, function: &Function) {
-        self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent));
+        self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent_blocks));
     }
 
     /// Collects statistics of the final code.

@@ -176,8 +176,8 @@ fn with_scheduler(
     })
 }
 
-/// Schedules a function before register allocation (phase 97 of the pipeline), and returns statistics. For each occupancy in `occupancies_to_estimate`, in
-/// percent, the scheduler also estimates the time that the additional registers would save.
+/// Schedules a function before register allocation (phase 97 of the pipeline), and returns statistics. For each occupancy in
+/// `occupancies_to_estimate`, in percent, the scheduler also estimates the time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
     plan: SchedulePlan,

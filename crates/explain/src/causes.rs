@@ -29,7 +29,7 @@ impl<'a> Causes<'a> {
             true => "at -O0 each instruction waits until the previous one is complete",
             false => "no dependence that Oriole knows needs these cycles",
         };
-        let waits = code.analysis.reasons.waits_by_second(code.instructions().len());
+        let waits = code.analysis.reasons.waits_by_waiting_inst(code.instructions().len());
         Causes { code, scoreboards: Scoreboards::compute(code), waits, extra }
     }
 

@@ -16,7 +16,7 @@ use std::ops::Range;
 use oriole_hardware::Model;
 use oriole_isa::Instruction;
 use oriole_sched::code::{Code as SchedCode, from_machine};
-use oriole_sched::graph::{Builder, EdgeKind, Graph};
+use oriole_sched::graph::{EdgeKind, Graph, GraphBuilder};
 
 /// Longest loop body that is searched for a chain.
 const MOST_INSTRUCTIONS: usize = 4000;
@@ -27,7 +27,7 @@ const MOST_STARTS: usize = 64;
 pub type Chain = (u32, Vec<usize>);
 
 /// Returns the longest chain of dependent instructions in a range of the code.
-pub fn critical_path(builder: &mut Builder<'_>, items: &SchedCode, range: &Range<usize>) -> Chain {
+pub fn critical_path(builder: &mut GraphBuilder<'_>, items: &SchedCode, range: &Range<usize>) -> Chain {
     let graph = builder.build(items, range.clone());
     let paths = Paths::from(&graph, None);
     let end = (0..graph.items()).max_by_key(|&node| (paths.depths[node].unwrap_or(0), std::cmp::Reverse(node)));
@@ -45,7 +45,7 @@ pub fn recurrence(body: &[&Instruction], model: &Model) -> Option<Chain> {
     }
     let twice: Vec<Instruction> = body.iter().chain(body).map(|&instruction| instruction.clone()).collect();
     let items = from_machine::code(&twice);
-    let graph = Builder::new(model, items.registers()).build(&items, 0..twice.len());
+    let graph = GraphBuilder::new(model, items.registers()).build(&items, 0..twice.len());
     let crosses = |node: usize| {
         let edges = graph.successors(node as u32).iter();
         edges.filter(|edge| edge.kind == EdgeKind::Raw && (length..2 * length).contains(&(edge.node as usize))).map(|edge| edge.node)

@@ -5,7 +5,7 @@ use oriole_hardware::{Class, Hardware};
 use oriole_isa::{Control, print};
 use oriole_rescore::analysis::{Analysis, analyze};
 use oriole_sched::code::from_machine;
-use oriole_sched::graph::Builder;
+use oriole_sched::graph::GraphBuilder;
 use oriole_sched::report::timeline::Delay;
 use oriole_sched::resource::Costs;
 
@@ -136,7 +136,7 @@ fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Fu
 
 /// Describes the blocks.
 fn blocks(code: &Code<'_>, times: &Times, items: &oriole_sched::code::Code) -> Vec<Block> {
-    let mut builder = Builder::new(code.hardware.model, items.registers());
+    let mut builder = GraphBuilder::new(code.hardware.model, items.registers());
     let describe = |number: usize| {
         let block = &code.blocks()[number];
         let (cycles, chain) = critical_path(&mut builder, items, &block.range);
@@ -226,7 +226,7 @@ pub fn remarks(decisions: &Decisions, line_of: &dyn Fn(u32) -> u32) -> Vec<Remar
     let remark = |remark: &oriole_driver::DecisionRemark| Remark {
         pass: remark.pass.to_owned(),
         ptx_line: remark.offset.map(line_of),
-        is_done: remark.is_done,
+        is_done: remark.is_applied,
         text: remark.text.clone(),
     };
     decisions.remarks.iter().map(remark).collect()

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use oriole_hardware::Class;
-use oriole_hardware::costs::Costs;
 use oriole_hardware::units::Unit;
 use oriole_isa::{Instruction, Opcode, Operand, RegFile, Value};
 
@@ -274,7 +273,7 @@ fn dynamic_local(input: &Input<'_>) -> Option<Warning> {
 
 /// Accesses whose addresses provably lie apart in neighbouring threads.
 fn strided(input: &Input<'_>, strides: &[Option<i64>]) -> Vec<Warning> {
-    let costs = Costs::of(input.code.hardware.target);
+    let costs = input.code.hardware.costs;
     let sector = i64::from(costs.sector_bytes);
     let mut found = Vec::new();
     for (number, &stride) in strides.iter().enumerate().take(input.code.length) {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use oriole_isa::Target;
 
 use crate::control::ControlRules;
+use crate::costs::Costs;
 use crate::file::Profile;
 use crate::machine::Machine;
 use crate::model::Model;
@@ -24,6 +25,8 @@ pub struct Hardware<'a> {
     pub machine: &'a Machine,
     /// Issue rates of the units.
     pub rates: &'a Rates,
+    /// Costs for time estimates besides latencies and rates. Profile files have none, so these are always the built-in ones.
+    pub costs: &'a Costs,
     /// Rules for control words.
     pub rules: Cow<'a, ControlRules>,
     /// The built-in latencies, if [`Hardware::model`] comes from a profile file.
@@ -39,6 +42,7 @@ impl Hardware<'static> {
             model,
             machine: Machine::of(target),
             rates: Rates::of(target),
+            costs: Costs::of(target),
             rules: Cow::Borrowed(ControlRules::of(model)),
             replaced_model: None,
         }
@@ -53,6 +57,7 @@ impl<'a> Hardware<'a> {
             model: &profile.model,
             machine: &profile.machine,
             rates: &profile.rates,
+            costs: Costs::of(profile.target),
             rules: Cow::Owned(ControlRules::of_profile(profile)),
             replaced_model: Some(Model::of(profile.target)),
         }

@@ -298,7 +298,7 @@ impl Aggregate {
         data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && function.sources(inst).iter().any(is_telling)
     }
 
-    /// Returns whether an operand has so few bits that are not masked out that several threads of a warp probably have the same value.
+    /// Returns whether several threads of a warp probably have the same value of an operand, because a mask leaves only a few of its bits.
     fn has_few_values(&self, function: &Function, operand: &Operand) -> bool {
         let Some(inst) = operand.value().and_then(|value| self.definitions.definition_of(value)) else { return false };
         let [_, mask, _, table, ..] = function.sources(inst) else { return false };

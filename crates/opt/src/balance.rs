@@ -4,7 +4,8 @@
 //! A sum of two integers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
 //! factor of 1 or a power of two; `IMAD.X` if a carry is added). Instruction selection always emits the first form. If the integer unit is
 //! busy for more cycles of a block than the multiply unit, some of these instructions are moved, spread evenly over the block, until both
-//! units are busy equally long; with many resident warps both then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
+//! units are busy equally long; with many resident warps both then work in parallel. For example, four sums in a block become two `IADD3`
+//! and two `VIADD`.
 //!
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
 //! than their multiplications, because there both units execute integer additions.
@@ -31,7 +32,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     run_with_alternatives(function, hardware, encodability, &mut Alternatives::default())
 }
 
-/// As [`run`]; also records the form on the other unit of each addition and shift, and why it was rejected.
+/// Runs the pass like [`run`], and records for each addition and shift its form on the other unit, and why that form was rejected.
 pub fn run_with_alternatives(
     function: &mut Function,
     hardware: &Hardware<'_>,

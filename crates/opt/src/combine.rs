@@ -119,7 +119,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }
 
-/// As [`run`]; also records why instructions were not combined.
+/// Runs the pass like [`run`], and records why instructions were not combined.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut combiner = Combiner::new(function, encodability.take());
     combiner.alternatives = RefCell::new(std::mem::take(alternatives));
@@ -219,7 +219,8 @@ impl Combiner {
         (data.is_machine(opcode) && data.modifiers.as_slice() == modifiers && is_first && is_only).then_some(inst)
     }
 
-    /// As [`Combiner::defining_inst`], but only if `reader` is in the same block and is the only reader of the source.
+    /// Returns the result of [`Combiner::defining_inst`] if that instruction is in the block of `reader` and `reader` is the only reader of
+    /// the source; otherwise `None`.
     fn absorbable_inst(&self, function: &Function, reader: Inst, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let inst = self.defining_inst(function, source, opcode, modifiers)?;
         let value = function.results(inst)[0].value()?;

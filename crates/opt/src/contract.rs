@@ -46,7 +46,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legali
     run_with_alternatives(function, encodability, legality, &mut Alternatives::default())
 }
 
-/// As [`run`]; also records why sums did not become multiply-adds.
+/// Runs the pass like [`run`], and records why sums did not become multiply-adds.
 pub fn run_with_alternatives(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
@@ -111,7 +111,7 @@ struct ProductReaders {
     /// The sums that may absorb the product, in program order.
     sums: SmallVec<[(Inst, ProductRead); 2]>,
     /// Whether another instruction reads the product.
-    has_others: bool,
+    has_other_readers: bool,
 }
 
 /// The products and sums of a function, collected before any change.
@@ -150,7 +150,7 @@ impl Contractor {
                 continue;
             }
             for product in operand.part().into_iter().flat_map(|part| finder.products_in(function, part)) {
-                self.readers.entry(product).or_default().has_others = true;
+                self.readers.entry(product).or_default().has_other_readers = true;
             }
         }
         if !reads.is_empty() {
@@ -162,7 +162,8 @@ impl Contractor {
     fn choose_contractions(&self) -> Vec<(Inst, ProductRead)> {
         let mut taken: FxHashMap<Inst, ProductRead> = FxHashMap::default();
         for (sum, reads) in &self.sums {
-            let is_single = |read: &&ProductRead| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_others;
+            let is_single =
+                |read: &&ProductRead| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_other_readers;
             if let Some(read) = reads.iter().find(is_single) {
                 taken.insert(*sum, *read);
             }
@@ -170,7 +171,10 @@ impl Contractor {
         for (sum, reads) in &self.sums {
             for read in reads {
                 let readers = &self.readers[&read.product];
-                if !taken.contains_key(sum) && !readers.has_others && readers.sums.iter().all(|(reader, _)| !taken.contains_key(reader)) {
+                if !taken.contains_key(sum)
+                    && !readers.has_other_readers
+                    && readers.sums.iter().all(|(reader, _)| !taken.contains_key(reader))
+                {
                     taken.extend(readers.sums.iter().copied());
                 }
             }
@@ -190,7 +194,7 @@ impl Contractor {
         for (sum, reads) in self.sums.iter().filter(|(sum, _)| !contracted.contains(sum)) {
             for read in reads {
                 let Some((_, fma)) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes) else { continue };
-                let reason = if self.readers[&read.product].has_others {
+                let reason = if self.readers[&read.product].has_other_readers {
                     "an instruction that cannot take the product reads it too, so the product is computed anyway"
                 } else {
                     "another sum that reads the product takes a different one, so the product is computed anyway"
@@ -261,7 +265,7 @@ impl ProductFinder {
                 let is_whole = part == function.whole(part.value);
                 return is_whole.then_some((product, is_negative));
             }
-            part = self.negated(function, part, flushes)?;
+            part = self.negated_value(function, part, flushes)?;
             is_negative = !is_negative;
         }
         None
@@ -284,7 +288,7 @@ impl ProductFinder {
 
     /// Returns the value of which `part` is the negation; `None` if it is not a negation. One that flushes subnormal numbers counts only if
     /// the reader `flushes` too.
-    fn negated(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
+    fn negated_value(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
         let inst = self.definitions.unguarded(function, part.value)?;
         if part.count == 1 {
             let is_flushing = function.insts[inst].modifiers.contains(&Symbol::FTZ);

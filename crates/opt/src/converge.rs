@@ -248,7 +248,7 @@ fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Blo
     seen
 }
 
-/// Returns whether threads may wait for each other in some blocks, because the blocks contain atomic or ordered memory accesses or calls.
+/// Returns whether threads may wait for each other in `blocks`, because these contain atomic or ordered memory accesses or calls.
 fn may_wait(function: &Function, blocks: &[Block]) -> bool {
     let waits = |inst: Inst| {
         let data = &function.insts[inst];

@@ -57,7 +57,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }
 
-/// As [`run`], and records the constants and offsets that an instruction has no encoding for.
+/// Runs the pass like [`run`], and records the constants and offsets that an instruction has no encoding for.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut folder = OperandFolder {
         definitions: Definitions::compute(function),

@@ -181,8 +181,8 @@ impl MemoryState {
         }
         let access = WordAccess::from_inst(function, definitions, inst);
         match access.and_then(|access| Some((space_index(access.space)?, access))) {
-            Some((space, access)) if access.is_store => self.store(space, access, inst, position),
-            Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
+            Some((space, access)) if access.is_store => self.visit_store(space, access, inst, position),
+            Some((space, access)) => stats.loads += usize::from(self.visit_load(function, space, access, inst, position)),
             None if function.insts[inst].is_machine(Opcode::LDC) => {}
             None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending_stores.clear()),
             None => self.forget_contents(),
@@ -195,7 +195,7 @@ impl MemoryState {
     }
 
     /// Updates the state for a store: forgets the contents that it may overwrite, and records its own.
-    fn store(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
+    fn visit_store(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {
             known.pending_stores.clear();
@@ -221,7 +221,7 @@ impl MemoryState {
     }
 
     /// Updates the state for a load. Returns whether the load was replaced by a copy.
-    fn load(&mut self, function: &mut Function, space: usize, access: WordAccess, inst: Inst, position: usize) -> bool {
+    fn visit_load(&mut self, function: &mut Function, space: usize, access: WordAccess, inst: Inst, position: usize) -> bool {
         let known = &mut self.spaces[space];
         let is_stored = known.last_store_base == access.base;
         let contents = known.contents.entry(access.base).or_default();

@@ -54,26 +54,26 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
         return 0;
     }
     let definitions = Definitions::compute(function);
-    let mut uses = ReadCounts { reads: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
+    let mut read_counts = ReadCounts { reads: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            uses.inst_blocks[inst.position()] = Some(block);
-            function.used(inst).for_each(|part| uses.reads[part.value.position()] += 1);
+            read_counts.inst_blocks[inst.position()] = Some(block);
+            function.used(inst).for_each(|part| read_counts.reads[part.value.position()] += 1);
         }
     }
     let mut removed = 0;
     for block in function.layout.clone() {
-        let mut dead: FxHashSet<Inst> = FxHashSet::default();
+        let mut dead_insts: FxHashSet<Inst> = FxHashSet::default();
         let mut at = 0;
         while at < function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
-            if let Some((base, guarded)) = split_summands(function, &definitions, &uses, block, inst) {
-                at += replace_by_guarded_sums(function, encodability, block, at, base, &guarded, &mut dead);
+            if let Some((base, guarded)) = split_summands(function, &definitions, &read_counts, block, inst) {
+                at += replace_by_guarded_sums(function, encodability, block, at, base, &guarded, &mut dead_insts);
             }
             at += 1;
         }
-        removed += dead.len();
-        function.blocks[block].insts.retain(|inst| !dead.contains(inst));
+        removed += dead_insts.len();
+        function.blocks[block].insts.retain(|inst| !dead_insts.contains(inst));
     }
     removed
 }
@@ -83,7 +83,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
 fn split_summands(
     function: &Function,
     definitions: &Definitions,
-    uses: &ReadCounts,
+    read_counts: &ReadCounts,
     block: Block,
     inst: Inst,
 ) -> Option<(Operand, SmallVec<[SelectedSummand; 2]>)> {
@@ -103,7 +103,7 @@ fn split_summands(
         if summand.kind == OperandKind::Zero(RegFile::General) {
             continue;
         }
-        match match_selected_summand(function, definitions, uses, block, summand) {
+        match match_selected_summand(function, definitions, read_counts, block, summand) {
             Some(found) => guarded.push(found),
             None if base.is_none() => base = Some(*summand),
             None => return None,
@@ -111,7 +111,7 @@ fn split_summands(
     }
     let base = base.filter(|base| base.signs.is_empty() && base.role == Role::Plain)?;
     let part = base.part()?;
-    let is_last = function.values[part.value] == Class::R && uses.is_read_once(part.value);
+    let is_last = function.values[part.value] == Class::R && read_counts.is_read_once(part.value);
     (is_last && matches!(guarded.len(), 1 | 2)).then_some((base, guarded))
 }
 
@@ -120,7 +120,7 @@ fn split_summands(
 fn match_selected_summand(
     function: &Function,
     definitions: &Definitions,
-    uses: &ReadCounts,
+    read_counts: &ReadCounts,
     block: Block,
     summand: &Operand,
 ) -> Option<SelectedSummand> {
@@ -128,8 +128,8 @@ fn match_selected_summand(
     let select = definitions.unguarded(function, part.value)?;
     let data = &function.insts[select];
     let &[first, second, predicate] = function.sources(select) else { return None };
-    let is_near = uses.inst_blocks[select.position()] == Some(block);
-    let is_only = uses.is_read_once(part.value) && summand.signs.is_empty() && summand.role == Role::Plain;
+    let is_near = read_counts.inst_blocks[select.position()] == Some(block);
+    let is_only = read_counts.is_read_once(part.value) && summand.signs.is_empty() && summand.role == Role::Plain;
     if !data.is_machine(Opcode::SEL) || !data.modifiers.is_empty() || !is_only || !is_near {
         return None;
     }
@@ -153,7 +153,7 @@ fn replace_by_guarded_sums(
     at: usize,
     mut base: Operand,
     guarded: &[SelectedSummand],
-    dead: &mut FxHashSet<Inst>,
+    dead_insts: &mut FxHashSet<Inst>,
 ) -> usize {
     let inst = function.blocks[block].insts[at];
     let result = function.results(inst)[0];
@@ -169,7 +169,7 @@ fn replace_by_guarded_sums(
     }
     let location = function.insts[inst].location;
     for (number, one) in guarded.iter().enumerate() {
-        dead.insert(one.select);
+        dead_insts.insert(one.select);
         if number + 1 == guarded.len() {
             function.insts[inst].guard = Some(one.guard);
             sum(base, one.addend, result).store(function, inst);

@@ -24,7 +24,6 @@
 //! **Before** and **after**: SSA without convergence barriers. The cost is linear in the size of the function.
 
 use oriole_hardware::Hardware;
-use oriole_hardware::costs::Costs;
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Target, Value, machine};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
@@ -52,9 +51,9 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
     run_with_remarks(function, hardware, &mut Remarks::default())
 }
 
-/// As [`run`], and records for each candidate branch whether it was converted, or why not.
+/// Runs the pass like [`run`], and records for each candidate branch whether it was converted, or why not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let costs = Costs::of(hardware.target);
+    let costs = hardware.costs;
     let limits = ArmLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
@@ -381,7 +380,7 @@ fn is_register_of(function: &Function, pair: (Operand, Operand), whole: (Operand
         && !is_whole(function, pair.1)
 }
 
-/// Makes a copy of the first of some sources to a new value. Returns the instruction and the value.
+/// Creates a `COPY` of `sources[0]` to a new value; a second source is the tied operand. Returns the instruction and the value.
 fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) -> (Inst, Operand) {
     let class = sources[0].part().map_or(Class::R, |part| {
         let Class { file, align, .. } = function.values[part.value];

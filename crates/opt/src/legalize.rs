@@ -87,7 +87,7 @@ pub struct EncodabilityCache {
     /// The GPU architecture.
     target: Target,
     /// For each shape, whether the target has an encoding form for it.
-    encodable: FxHashMap<Box<[u32]>, bool>,
+    encodable_shapes: FxHashMap<Box<[u32]>, bool>,
     /// For each shape, the spelling and the index of the source order that make it legal; only shapes that need no moves.
     direct_rewrites: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
@@ -286,7 +286,7 @@ impl EncodabilityCache {
     pub fn new(target: Target) -> EncodabilityCache {
         EncodabilityCache {
             target,
-            encodable: FxHashMap::default(),
+            encodable_shapes: FxHashMap::default(),
             direct_rewrites: FxHashMap::default(),
             move_rewrites: FxHashMap::default(),
             shape: Vec::new(),
@@ -305,7 +305,7 @@ impl EncodabilityCache {
 
     /// Moves the cache back for later functions, unless it has grown too large.
     pub(crate) fn put_back(self, place: &mut EncodabilityCache) {
-        if self.encodable.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_SHAPES {
+        if self.encodable_shapes.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_SHAPES {
             *place = self;
         }
     }
@@ -323,12 +323,12 @@ impl EncodabilityCache {
     /// Looks up, or computes and caches, whether the target has a form.
     fn is_shape_encodable(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
-        if let Some(&is_encodable) = self.encodable.get(self.shape.as_slice()) {
+        if let Some(&is_encodable) = self.encodable_shapes.get(self.shape.as_slice()) {
             return is_encodable;
         }
         let guard = function.insts[inst].guard;
         let is_encodable = machine::operands_fit(function, opcode, modifiers, guard, operands, self.target);
-        self.encodable.insert(self.shape.as_slice().into(), is_encodable);
+        self.encodable_shapes.insert(self.shape.as_slice().into(), is_encodable);
         is_encodable
     }
 

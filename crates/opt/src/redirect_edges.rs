@@ -14,7 +14,7 @@ pub(crate) fn redirect_edges(function: &mut Function, block: Block, predecessors
     new_block
 }
 
-/// As [`redirect_edges`], but leaves the new block out of the layout.
+/// Redirects edges like [`redirect_edges`], but leaves the new block out of the layout.
 pub(crate) fn split_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
     let new_block = function.new_block();
     let is_chosen = |source: Block| predecessors.contains(&source);

@@ -12,7 +12,7 @@ pub struct PassRemark {
     /// Source location that the remark is about.
     pub location: Location,
     /// Whether the pass changed the code at the location; otherwise the text says why it did not.
-    pub is_done: bool,
+    pub is_applied: bool,
     /// Description of the change, or the reason why there was none.
     pub text: String,
 }
@@ -41,16 +41,16 @@ impl Remarks {
     }
 
     /// Adds a remark; the text is computed only if remarks were requested.
-    fn add(&mut self, pass: &'static str, location: Location, is_done: bool, text: impl FnOnce() -> String) {
+    fn add(&mut self, pass: &'static str, location: Location, is_applied: bool, text: impl FnOnce() -> String) {
         if let Some(list) = &mut self.list {
-            list.push(PassRemark { pass, location, is_done, text: text() });
+            list.push(PassRemark { pass, location, is_applied, text: text() });
         }
     }
 
     /// Removes a pass' remarks about code that it did not change. Called before a pass runs again over the same code.
     pub(crate) fn forget_missed(&mut self, pass: &str) {
         if let Some(list) = &mut self.list {
-            list.retain(|remark| remark.is_done || remark.pass != pass);
+            list.retain(|remark| remark.is_applied || remark.pass != pass);
         }
     }
 

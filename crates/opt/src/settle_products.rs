@@ -264,7 +264,7 @@ impl RegisterState {
         self.transfer_ordinary(function, inst, opcode)
     }
 
-    /// As `transfer`, for an instruction that is not a warpgroup product.
+    /// Does the work of [`RegisterState::transfer`] for an instruction that is not a warpgroup product.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
@@ -302,7 +302,7 @@ impl RegisterState {
         steps
     }
 
-    /// As `transfer`, for a warpgroup product.
+    /// Does the work of [`RegisterState::transfer`] for a warpgroup product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let result = function.results(inst).first().and_then(GeneralRegisters::from_operand);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));

@@ -109,7 +109,8 @@ fn block_outside(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<B
     Some(block)
 }
 
-/// Returns the values that a phi, a tuple or another pseudo-instruction reads, or whose register an instruction overwrites.
+/// Returns the values whose moves stay in the loop: those that a phi, a tuple or another pseudo-instruction reads, and those whose register
+/// an instruction overwrites.
 fn fixed_values(function: &Function) -> FxHashSet<Value> {
     let mut fixed = FxHashSet::default();
     for inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {

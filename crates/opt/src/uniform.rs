@@ -60,7 +60,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }
 
-/// As [`run`], and records the uniform forms that were rejected.
+/// Runs the pass like [`run`], and records the uniform forms that were rejected.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut stats = Stats::default();
     let has_copies =

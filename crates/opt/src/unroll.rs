@@ -28,7 +28,6 @@
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
 use oriole_hardware::Hardware;
-use oriole_hardware::costs::Costs;
 use oriole_ir::analysis::{PostDominators, Uniformity, remove_unreachable_blocks};
 use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Value};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
@@ -85,9 +84,11 @@ enum UnrollPlan {
     Exact(u32),
     /// Unrolled by this factor; the old loop is the remainder loop.
     Guarded(u32),
-    /// As `Guarded`, for threads that execute different numbers of iterations; they reconverge before the remainder loop.
+    /// Unrolled by this factor, for threads that execute different numbers of iterations: they reconverge before the remainder loop, which
+    /// is the old loop.
     Divergent(u32),
-    /// As `Divergent`, with straight-line guarded copies of the body instead of a remainder loop.
+    /// Unrolled by this factor, for threads that execute different numbers of iterations: they reconverge before straight-line guarded
+    /// copies of the body, which replace the remainder loop.
     Straight(u32),
 }
 
@@ -118,7 +119,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 
 /// Unrolls the loops of a function, and records for each loop how it was unrolled, or why it was not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let chosen = choose_loops(function, Costs::of(hardware.target).taken_branch as usize, remarks);
+    let chosen = choose_loops(function, hardware.costs.taken_branch as usize, remarks);
     let mut stats = Stats::default();
     if chosen.is_empty() {
         return stats;

@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     run_with_remarks(function, target, &mut Remarks::default())
 }
 
-/// As [`run`], and records which loads were joined, and which adjacent loads were not, and why.
+/// Runs the pass like [`run`], and records which loads were joined, and why other adjacent loads were not.
 pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
     let mut zeros: Option<TrailingZeros> = None;
@@ -117,13 +117,13 @@ fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
 fn join_group(
     function: &mut Function,
     target: Target,
-    zeros: &TrailingZeros,
+    trailing_zeros: &TrailingZeros,
     mut group: LoadGroup,
     vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
 ) {
     let Some((base, _)) = word_load(function, group[0].1) else { return };
-    let alignment = 1_i64 << zeros.of_register(base);
+    let alignment = 1_i64 << trailing_zeros.of_register(base);
     group.sort_unstable();
     group.dedup_by_key(|load| load.0);
     let mut at = 0;

@@ -37,7 +37,7 @@ const MAX_DEPTH: u32 = 4;
 const ROUNDS: usize = 2;
 
 /// An edge of the graph: two webs that one instruction reads.
-struct Edge {
+struct ConflictEdge {
     /// The roots of the webs.
     webs: [Value; 2],
     /// Whether the roots of the webs must be in different banks to avoid a bank conflict of the two operands; otherwise they must be in the
@@ -49,7 +49,7 @@ struct Edge {
 
 /// Chooses the banks of the webs of the general registers, and stores them in the hints.
 pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Liveness, flow: &Flow) {
-    let mut edges: Vec<Edge> = Vec::new();
+    let mut edges: Vec<ConflictEdge> = Vec::new();
     for &block in &function.layout {
         let weight = TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_DEPTH));
         for file_inst in liveness.file_insts_of(block) {
@@ -59,7 +59,7 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     if edges.is_empty() {
         return;
     }
-    let graph = Graph::new(&edges, function.values.len());
+    let graph = ConflictGraph::new(&edges, function.values.len());
     let mut order: Vec<(u64, Value)> =
         graph.nodes.iter().map(|&web| (graph.neighbours(web).map(|(_, _, weight)| weight).sum(), web)).collect();
     order.sort_by_key(|&(weight, web)| (std::cmp::Reverse(weight), web.position()));
@@ -94,7 +94,7 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
 }
 
 /// Adds an edge for each pair of values that an instruction reads from the register banks; `weight` is its number of executions.
-fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<Edge>) {
+fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<ConflictEdge>) {
     let Some(opcode) = function.insts[inst].op.machine() else { return };
     if !matches!(opcode.properties().pipe, Pipe::Alu | Pipe::Fma | Pipe::Half) {
         return;
@@ -111,16 +111,16 @@ fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, ed
     for (at, &(first, first_odd)) in webs.iter().enumerate() {
         for &(second, second_odd) in &webs[at + 1..] {
             if first != second {
-                edges.push(Edge { webs: [first, second], roots_must_differ: first_odd == second_odd, weight });
+                edges.push(ConflictEdge { webs: [first, second], roots_must_differ: first_odd == second_odd, weight });
             }
         }
     }
 }
 
 /// The graph as an adjacency list in compressed-row form.
-struct Graph<'a> {
+struct ConflictGraph<'a> {
     /// The edges of the graph.
-    edges: &'a [Edge],
+    edges: &'a [ConflictEdge],
     /// The roots of the webs that have edges, in ascending order.
     nodes: Vec<Value>,
     /// For each value: the start of its row in `entries`; one more element marks the end of the last row.
@@ -129,9 +129,9 @@ struct Graph<'a> {
     entries: Vec<u32>,
 }
 
-impl Graph<'_> {
+impl ConflictGraph<'_> {
     /// Builds the adjacency list; `values` is the number of values of the function.
-    fn new(edges: &[Edge], values: usize) -> Graph<'_> {
+    fn new(edges: &[ConflictEdge], values: usize) -> ConflictGraph<'_> {
         let mut row_starts = vec![0; values + 1];
         for web in edges.iter().flat_map(|edge| edge.webs) {
             row_starts[web.position() + 1] += 1;
@@ -148,7 +148,7 @@ impl Graph<'_> {
                 next[web.position()] += 1;
             }
         }
-        Graph { edges, nodes, row_starts, entries }
+        ConflictGraph { edges, nodes, row_starts, entries }
     }
 
     /// Returns the neighbours of a web; for each, whether its root should be in the other bank, and the weight of the edge.

@@ -102,8 +102,8 @@ impl<'a> Emitter<'a> {
     }
 
     /// Returns the error for a copy that no instruction can make.
-    pub fn unsupported_error(&self, what: impl Into<String>) -> AllocateError {
-        AllocateError::Unsupported { inst: self.inst, what: what.into() }
+    pub fn unsupported_error(&self, copy: impl Into<String>) -> AllocateError {
+        AllocateError::Unsupported { inst: self.inst, copy: copy.into() }
     }
 
     /// Appends an instruction, which gets the emitter's location, and returns it.

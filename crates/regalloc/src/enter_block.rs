@@ -65,8 +65,8 @@ impl Assigner<'_> {
     }
 
     /// Prepares the registers at a loop header. If the loop needs more registers than are usable, drops values that are live through the
-    /// loop without a use in it, farthest next use first, until the rest fits. Otherwise, reloads values that the loop uses and that are
-    /// not in registers, nearest next use first, into free registers: one reload before the loop replaces one in every iteration.
+    /// loop without a use in it, farthest next use first, until the registers suffice. Otherwise, reloads values that the loop uses and
+    /// that are not in registers, nearest next use first, into free registers: one reload before the loop replaces one in every iteration.
     fn make_room_for_loop(&mut self, header: Block) {
         let loops = &self.inputs.flow.loops;
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));

@@ -26,10 +26,10 @@ pub struct Environment {
     pub barriers: u32,
     /// The general register with the stack pointer; no value is assigned to it.
     pub stack_pointer: Reg,
-    /// Registers that a `CALL` clobbers, for callees that are not in `known`.
+    /// Registers that a `CALL` clobbers, for callees that are not in `known_callees`.
     pub clobbers: Clobbers,
     /// Callees whose clobbered registers are known: name, and registers that a call clobbers.
-    pub known: Vec<(String, Clobbers)>,
+    pub known_callees: Vec<(String, Clobbers)>,
     /// Registers that no value is assigned to.
     pub reserved: Clobbers,
     /// Whether a debugger reads the values of `KEEP`: until then they are in a register or in their spill slot, and no value is
@@ -91,7 +91,8 @@ impl Environment {
         Environment::on_machine(Machine::of(target), target, max_registers)
     }
 
-    /// As [`Environment::new`], with the limits of a given machine, such as one from the user's hardware profile.
+    /// Returns the environment of a target like [`Environment::new`], but with the limits of `machine`, which may come from the user's
+    /// hardware profile.
     pub fn on_machine(machine: &Machine, target: Target, max_registers: u32) -> Environment {
         Environment {
             target,
@@ -104,7 +105,7 @@ impl Environment {
             barriers: 16,
             stack_pointer: Reg::new(1),
             clobbers: Clobbers::ALL,
-            known: Vec::new(),
+            known_callees: Vec::new(),
             reserved: Clobbers::NONE,
             keeps_variables: false,
         }
@@ -135,7 +136,7 @@ impl Environment {
     /// Returns the registers of a file that the callee of `call` may overwrite.
     pub(crate) fn clobbered_by(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
         let callee = function.callee(call);
-        let known = self.known.iter().find(|(name, _)| callee == Some(name.as_str()));
+        let known = self.known_callees.iter().find(|(name, _)| callee == Some(name.as_str()));
         known.map_or(&self.clobbers, |(_, clobbers)| clobbers).in_file(file)
     }
 }

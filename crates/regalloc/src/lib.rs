@@ -100,9 +100,9 @@ const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFil
 /// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Largest number of general registers for which an allocation with bank preferences is kept without trying one without: so few registers
-/// do not lower the occupancy.
-const KEEP_WITH_BANKS: u32 = 24;
+/// Number of general registers up to which an allocation with bank preferences is used at once. Above it, the allocation is compared with
+/// one without bank preferences, because more registers may lower the occupancy.
+const MAX_UNCOMPARED_REGISTERS: u32 = 24;
 
 /// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {
@@ -116,7 +116,7 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     let mut banked = function.clone();
     let with_banks = assign(&mut banked, env, true);
     if let Ok(allocation) = &with_banks
-        && allocation.registers_used + HIDDEN_REGISTERS <= KEEP_WITH_BANKS.min(env.full_occupancy_registers)
+        && allocation.registers_used + HIDDEN_REGISTERS <= MAX_UNCOMPARED_REGISTERS.min(env.full_occupancy_registers)
     {
         *function = banked;
         return with_banks;

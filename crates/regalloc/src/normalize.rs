@@ -44,7 +44,7 @@ fn drop_redundant_branch(function: &mut Function, block: Block) {
 /// Returns an error if a phi, copy or pack has a source that no move can copy.
 fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
     let Op::Pseudo(pseudo @ (Pseudo::Phi | Pseudo::Copy | Pseudo::Pack)) = function.insts[inst].op else { return Ok(()) };
-    let unsupported = |what: &str| Err(AllocateError::Unsupported { inst, what: what.into() });
+    let unsupported = |copy: &str| Err(AllocateError::Unsupported { inst, copy: copy.into() });
     for source in function.sources(inst) {
         let is_value = matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. });
         let allowed = if is_value { Signs::NONE } else { Signs::NOT };

@@ -40,7 +40,7 @@ pub enum AllocateError {
         /// The instruction.
         inst: Inst,
         /// The copy that would be needed.
-        what: String,
+        copy: String,
     },
     /// The function is not in SSA form.
     Invalid(String),
@@ -52,8 +52,8 @@ impl fmt::Display for AllocateError {
             AllocateError::Limit { inst, file, available } => {
                 write!(f, "{inst:?} needs more {} registers at once than the {available} that may be used", file.prefix())
             }
-            AllocateError::Unsupported { inst, what } => write!(f, "{inst:?}: {what}"),
-            AllocateError::Invalid(what) => f.write_str(what),
+            AllocateError::Unsupported { inst, copy } => write!(f, "{inst:?}: {copy}"),
+            AllocateError::Invalid(copy) => f.write_str(copy),
         }
     }
 }

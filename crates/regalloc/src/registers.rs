@@ -208,7 +208,8 @@ impl RegisterSet {
         self.find_among(class, self.gap_starts(class))
     }
 
-    /// As [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even one.
+    /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even
+    /// one.
     pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
         const EVEN: u64 = 0x5555_5555_5555_5555;
         let mask = if is_odd { !EVEN } else { EVEN };
@@ -225,7 +226,7 @@ impl RegisterSet {
             if class.width >= group || !has_tuples {
                 continue;
             }
-            // `spread`: all registers of the aligned groups that are completely free.
+            // `spread` has all registers of the aligned groups of `group` registers that are completely free.
             let groups = extended.run_starts(group).aligned(group);
             let mut spread = groups;
             for step in 1..u32::from(group) {
@@ -239,8 +240,8 @@ impl RegisterSet {
         Some(lowest)
     }
 
-    /// Returns the set with the registers after its highest one, up to the end of the aligned quad of that register. The quad at the end of
-    /// the register file is not a quad that is partly in use: taking a register from it would raise the number of registers in use.
+    /// Returns the set extended by the registers after its highest one, up to the end of that register's aligned quad. So the last quad of
+    /// the register file does not count as partly in use: taking a register from it would raise the number of registers in use.
     fn extended_to_quad(&self) -> RegisterSet {
         let mut extended = *self;
         if let Some(word) = self.words.iter().rposition(|&word| word != 0) {

@@ -262,7 +262,7 @@ struct Hardware<'a> {
 impl Hardware<'_> {
     fn of(target: Target, options: &Options) -> Hardware<'_> {
         let figures = oriole_hardware::Hardware::new(target, options.profile.as_deref());
-        let register_banks = oriole_hardware::costs::Costs::of(target).register_banks as usize;
+        let register_banks = figures.costs.register_banks as usize;
         let costs = Costs::from_rates(figures.rates, figures.machine);
         Hardware { figures, costs, register_banks }
     }

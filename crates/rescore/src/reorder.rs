@@ -22,7 +22,7 @@ use oriole_isa::{Control, Instruction};
 use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
 use oriole_sched::code::{AliasSpace, Code, MemAccess, MemAccessKind, OrderEffect, from_machine};
-use oriole_sched::graph::{Builder, EdgeKind};
+use oriole_sched::graph::{EdgeKind, GraphBuilder};
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
 use crate::fill::{self, FillChoice};
@@ -362,7 +362,7 @@ impl<'a> ReorderSearch<'a> {
             times[order[place] - block.range.start] = issue;
             issue += u64::from(controls[place].stall).max(1);
         }
-        let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
+        let mut builder = GraphBuilder::new(self.timing.hardware.model, self.code.registers());
         self.code.regions(block.range.clone(), MAX_REGION).into_iter().all(|region| {
             let graph = builder.build(&self.code, region.clone());
             let time = |node: u32| times[region.start + node as usize - block.range.start];
@@ -378,7 +378,7 @@ impl<'a> ReorderSearch<'a> {
 
     /// Returns the order of a block that a scheduler proposes, after checking it.
     fn propose(&self, block: &PredictedBlock, proposer: Proposer) -> Result<Vec<usize>, check::OrderViolation> {
-        let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
+        let mut builder = GraphBuilder::new(self.timing.hardware.model, self.code.registers());
         let mut tracker = PressureTracker::new(self.code.groups().len());
         let mut scheduler = match proposer {
             Proposer::Fill(_) => None,

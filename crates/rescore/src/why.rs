@@ -22,7 +22,7 @@ pub struct Explained {
 /// Explains every instruction of a function. The result does not depend on the address of the function in the file.
 pub fn explain(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
     let Analysis { instructions, controls, reasons, .. } = analyze(index, function, &Hardware::built_in(target))?;
-    let by_second = reasons.waits_by_second(instructions.len());
+    let by_second = reasons.waits_by_waiting_inst(instructions.len());
     let mut by_first: Vec<Vec<Wait>> = vec![Vec::new(); instructions.len()];
     reasons.waits.iter().for_each(|wait| by_first[wait.first as usize].push(*wait));
     let narrator = Narrator { instructions: &instructions, controls: &controls, reasons: &reasons };

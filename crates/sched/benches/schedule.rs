@@ -11,7 +11,7 @@ use oriole_isa::{Instruction, Target, parse};
 use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
-use oriole_sched::graph::Builder;
+use oriole_sched::graph::GraphBuilder;
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 use oriole_sched::resource::Costs;
 
@@ -46,7 +46,7 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     let code = from_machine::code(instructions);
     let building = start.elapsed();
     let start = Instant::now();
-    let mut builder = Builder::new(model, code.registers());
+    let mut builder = GraphBuilder::new(model, code.registers());
     let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..count, BlockLiveness { live_in: &[], live_out: &[] });
     let settings = Settings {

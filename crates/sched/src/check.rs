@@ -216,9 +216,9 @@ fn replay(
     within: &Range<usize>,
     order: &[usize],
     bases: &mut [Option<ReplayedBase>],
-    is_first: bool,
+    is_old_order: bool,
 ) -> (Vec<ItemRecord>, FxHashMap<u32, u32>) {
-    if is_first {
+    if is_old_order {
         find_bases(code, within, bases);
     }
     let mut state = ReplayState::default();
@@ -286,11 +286,11 @@ impl<'b> ReplayState<'b> {
                 self.sched_barriers.add(own);
             }
         }
-        if item.converged {
+        if item.needs_convergence {
             record.ordered_items.add(self.syncs.scaled(SYNCS));
             self.converged.add(own);
         }
-        if item.exchanges {
+        if item.exchanges_lanes {
             record.ordered_items.add(self.barriers.scaled(BARRIERS));
             self.exchanges.add(own);
         }

@@ -23,7 +23,7 @@ use crate::calls::CallCosts;
 use crate::check::OrderViolation;
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
@@ -103,7 +103,7 @@ pub struct Stats {
     pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
-    /// What the strategy changed before it ordered the regions: instructions moved between blocks, or removed.
+    /// The changes that the strategy made before it ordered the regions: instructions moved between blocks, removed or added.
     pub changes: Vec<CodeChange>,
     /// Every attempt at a block with the reasons of its decisions, if [`Scheduler::trace`] is set.
     pub attempts: Vec<TracedAttempt>,
@@ -228,15 +228,15 @@ impl Scheduler<'_> {
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
             let mut scratch = BlockScratch {
-                builder: Builder::new(self.model, chunk_code.code.registers()),
+                builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
-                carried: Vec::new(),
+                carried_edges: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
-                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
+                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
                     let sources: FxHashMap<u32, u32> = phi_registers(function, *block, *block, &numbers).collect();
                     move |register| sources.get(&register).copied()
                 });
@@ -307,15 +307,15 @@ impl Scheduler<'_> {
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {
-                builder: Builder::new(self.model, chunk_code.code.registers()),
+                builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
-                carried: Vec::new(),
+                carried_edges: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
-                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
+                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };

@@ -31,8 +31,7 @@
 //!
 //! - [`SchedDescriptor`]: the scheduling properties of an instruction, and the bit layout in which that description packs them;
 //! - [`space`]: memory space of an instruction, and whether its latency is long ("hot") or short ("cold");
-//! - [`resource`]: busy cycles of the ten functional units, per block;
-//! - [`register_cost`]: weight of a register in pressure counts.
+//! - [`resource`]: busy cycles of the ten functional units and changes of register pressure, per block.
 #![warn(unreachable_pub)]
 
 pub mod backend;
@@ -46,7 +45,6 @@ pub mod graph;
 mod in_flight;
 pub mod occupancy_tradeoff;
 pub mod pressure;
-mod register_cost;
 pub mod report;
 pub mod resource;
 pub mod score;

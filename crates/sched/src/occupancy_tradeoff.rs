@@ -89,7 +89,7 @@ pub struct ReducedOccupancy {
 /// Estimates of a function under its normal register budget and under larger ones.
 pub(crate) struct OccupancyTradeoff {
     /// The normal budget, with which the function is scheduled.
-    normal: BudgetEstimate,
+    normal_budget: BudgetEstimate,
     /// Larger budgets with lower occupancy.
     larger_budgets: Vec<BudgetEstimate>,
 }
@@ -102,22 +102,22 @@ impl OccupancyTradeoff {
     pub(crate) fn new(normal: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > normal.1[0]);
         OccupancyTradeoff {
-            normal: BudgetEstimate::new(normal.0, normal.1),
+            normal_budget: BudgetEstimate::new(normal.0, normal.1),
             larger_budgets: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
         }
     }
 
     /// Adds the estimates of a block under all budgets.
     ///
-    /// `normal` is its outcome under the normal budget. If `wants_more` is set, `schedule_with` is called once per larger budget to
-    /// schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
+    /// `normal` is its outcome under the normal budget. If `wants_more_registers` is set, `schedule_with` is called once per larger budget
+    /// to schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
     pub(crate) fn add(
         &mut self,
         executions: f64,
         items: &[Item],
         costs: &Costs,
         normal: BlockOutcome,
-        wants_more: bool,
+        wants_more_registers: bool,
         mut schedule_with: impl FnMut(Counts) -> BlockOutcome,
     ) {
         let busiest_unit_cycles = busiest_unit_cycles(items, costs);
@@ -127,10 +127,10 @@ impl OccupancyTradeoff {
         };
         for budget in &mut self.larger_budgets {
             // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
-            let outcome = if wants_more { schedule_with(budget.allowed) } else { normal };
+            let outcome = if wants_more_registers { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
-        note(&mut self.normal, normal);
+        note(&mut self.normal_budget, normal);
     }
 
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
@@ -138,7 +138,7 @@ impl OccupancyTradeoff {
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
-        let normal = score(&self.normal);
+        let normal = score(&self.normal_budget);
         let best = self
             .larger_budgets
             .iter()

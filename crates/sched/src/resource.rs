@@ -17,21 +17,20 @@
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS, Unit};
 use oriole_hardware::{Class, Profile, ThroughputClass};
-
-use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
+use oriole_isa::RegFile;
 
 /// One number for each unit.
 pub(crate) type ResourceVector = [i32; UNITS];
 
 /// Upper limit of the operand cost, which the description keeps in nine bits.
-pub(crate) const MAX_OPERAND_COST: u32 = 0x1ff;
+pub(crate) const MAX_OPERAND_COST: usize = 0x1ff;
 
 /// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ResourceSlot {
-    /// Cycles that each unit is used.
+    /// For each unit, the number of cycles for which the instructions of the block use it.
     pub usage: ResourceVector,
-    /// Register pressure changes, by the unit of the instruction that caused them.
+    /// For each unit, the sum of the register pressure changes that its instructions cause, in registers.
     pub delta: ResourceVector,
     /// Number of live registers, relative to the start of the block.
     pressure: i32,
@@ -60,6 +59,40 @@ pub(crate) enum CostMode {
     Differential,
     /// Mode 3: adds the pressure change of the instruction to the pressure of the block.
     Pressure,
+}
+
+/// A register that the resource model tracks: its class and its number in the class. Every register has the same weight; the two-fold
+/// weight of double-width registers and the separate halves of pairs in the published description of ptxas are left out, because the
+/// strategy that uses this model counts single registers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct RegisterDescriptor {
+    /// Register class, from 1; each register file has its own.
+    class: u8,
+    /// Register number within the class.
+    index: u32,
+}
+
+impl RegisterDescriptor {
+    /// Class of scoreboards, which are not registers and count nothing. All lower classes are register files.
+    const SCOREBOARD_CLASS: u8 = 7;
+
+    /// Creates the descriptor of a register of a file.
+    pub(crate) fn new(file: RegFile, index: u32) -> RegisterDescriptor {
+        let class = match file {
+            RegFile::General => 1,
+            RegFile::Predicate => 2,
+            RegFile::Uniform => 3,
+            RegFile::UniformPredicate => 4,
+            RegFile::Convergence => 5,
+            RegFile::Scoreboard => RegisterDescriptor::SCOREBOARD_CLASS,
+        };
+        RegisterDescriptor { class, index }
+    }
+
+    /// Returns the class and the number of the register; `None` for a scoreboard.
+    fn counted(self) -> Option<(u8, u32)> {
+        (self.class < RegisterDescriptor::SCOREBOARD_CLASS).then_some((self.class, self.index))
+    }
 }
 
 /// A register operand. Immediates, constants, `RZ`, `PT` and their uniform counterparts are not register operands.
@@ -202,8 +235,6 @@ struct CurrentInstCost {
 /// The resource model while a block is scheduled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
-    /// The settings that determine the weight of each register.
-    pub tracking: Tracking,
     /// Registers that have had their last use.
     consumed: RegisterSet,
     /// Costs of the instruction that is being added.
@@ -222,11 +253,6 @@ pub(crate) struct Undo {
 }
 
 impl Resources {
-    /// Returns the model at the start of a block.
-    pub(crate) fn new(tracking: Tracking) -> Resources {
-        Resources { tracking, ..Resources::default() }
-    }
-
     /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
     pub(crate) fn evaluate(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
@@ -254,21 +280,21 @@ impl Resources {
         let own = self.evaluate(needs, CostMode::Own, slot);
         add(&mut slot.usage, &own);
         for operand in needs.operands.iter().filter(|operand| !operand.written && operand.last_use) {
-            for (class, index) in self.register_set_elements(operand) {
-                if self.consumed.insert(class, index) {
-                    undo.consumed.push((class, index));
-                }
+            if let Some((class, index)) = operand.register.counted()
+                && self.consumed.insert(class, index)
+            {
+                undo.consumed.push((class, index));
             }
         }
         let released = self.evaluate(needs, CostMode::Differential, slot);
         add(&mut slot.delta, &released);
         self.evaluate(needs, CostMode::Pressure, slot);
         for operand in needs.operands.iter().filter(|operand| operand.written) {
-            for (class, index) in self.register_set_elements(operand) {
-                if self.consumed.contains(class, index) {
-                    self.consumed.remove(class, index);
-                    undo.revived.push((class, index));
-                }
+            if let Some((class, index)) = operand.register.counted()
+                && self.consumed.contains(class, index)
+            {
+                self.consumed.remove(class, index);
+                undo.revived.push((class, index));
             }
         }
         undo
@@ -285,34 +311,22 @@ impl Resources {
         *slot = undo.before;
     }
 
-    /// Returns the cost of the registers that an instruction reads, consumed registers excluded, each register once.
+    /// Returns the number of registers that an instruction reads, consumed registers excluded, each register once; at most
+    /// [`MAX_OPERAND_COST`].
     fn operand_cost(&self, needs: &ResourceNeeds) -> i32 {
-        let mut sum = 0;
         let mut seen: Vec<(u8, u32)> = Vec::new();
-        for operand in needs.operands.iter().filter(|operand| !operand.written && operand.register.is_physical()) {
-            let cost = register_cost(operand.register, self.tracking);
-            for place in self.register_set_elements(operand) {
-                if !self.consumed.contains(place.0, place.1) && !seen.contains(&place) {
-                    seen.push(place);
-                    sum = (sum + cost.cost).min(MAX_OPERAND_COST);
-                }
+        for register in needs.operands.iter().filter(|operand| !operand.written).filter_map(|operand| operand.register.counted()) {
+            if !self.consumed.contains(register.0, register.1) && !seen.contains(&register) {
+                seen.push(register);
             }
         }
-        sum as i32
+        seen.len().min(MAX_OPERAND_COST) as i32
     }
 
-    /// Returns the cost of the registers that an instruction writes.
+    /// Returns the number of registers that an instruction writes; at most [`MAX_OPERAND_COST`].
     fn result_cost(&self, needs: &ResourceNeeds) -> i32 {
-        let results = needs.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
-        results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MAX_OPERAND_COST) as i32
-    }
-
-    /// Returns the elements of a [`RegisterSet`] that stand for the registers of an operand: pairs of register class and register number.
-    fn register_set_elements(&self, operand: &RegisterOperand) -> impl Iterator<Item = (u8, u32)> + use<> {
-        let cost = register_cost(operand.register, self.tracking);
-        let class = operand.register.class;
-        let is_physical = operand.register.is_physical();
-        (cost.index..cost.index + cost.count).filter(move |_| is_physical).map(move |index| (class, index))
+        let results = needs.operands.iter().filter(|operand| operand.written && operand.register.counted().is_some());
+        results.count().min(MAX_OPERAND_COST) as i32
     }
 }
 
@@ -326,9 +340,8 @@ pub fn add(sum: &mut ResourceVector, more: &ResourceVector) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::register_cost::Affinity;
     use oriole_hardware::units::Unit;
-    use oriole_isa::{RegFile, Target, accesses, parse};
+    use oriole_isa::{Target, accesses, parse};
 
     /// Returns the costs for a target.
     fn costs(target: &str) -> Costs {
@@ -413,8 +426,8 @@ mod tests {
 
     #[test]
     fn the_cost_of_operands_fits_nine_bits() {
-        let register = |index| RegisterDescriptor { class: 1, index, affinity: Affinity::DoubleWidth };
-        let operands = (0..300).map(|index| RegisterOperand { register: register(index), written: false, last_use: false }).collect();
+        let register = |index| RegisterDescriptor::new(RegFile::General, index);
+        let operands = (0..600).map(|index| RegisterOperand { register: register(index), written: false, last_use: false }).collect();
         let work = ResourceNeeds { unit: 0, cycles: 1, operands };
         assert_eq!(Resources::default().operand_cost(&work), 0x1ff);
     }
@@ -443,7 +456,7 @@ mod tests {
     #[test]
     fn undo_restores_the_state() {
         let mut slot = ResourceSlot::default();
-        let mut resources = Resources::new(Tracking { tracks_pair_halves: true, doubles_wide_weight: false });
+        let mut resources = Resources::default();
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         let (before, consumed) = (slot, resources.consumed.clone());
         let undo = resources.schedule(&work("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);

@@ -27,7 +27,7 @@ use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 use crate::backend::measure_allocated;
 use crate::code::products::ProductRegisters;
 use crate::code::{Item, from_ir, from_machine};
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::resource::Costs;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop, up to six nested loops.
@@ -83,7 +83,7 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
     let loops = Loops::compute(function, &flow);
     // Start at one cycle, so that the geometric mean of an empty function is not zero.
     let mut score = Score { alone: 1.0, shared: 1.0 };
-    let mut builder = Builder::new(model, from_machine::empty().registers());
+    let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
     let products = ProductRegisters::on_registers(function);
     for &block in &function.layout {
         let mut code = from_machine::empty();

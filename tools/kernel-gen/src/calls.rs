@@ -1,5 +1,8 @@
 //! Generates tests of calls: parameters of every type, structures, recursion, indirect calls, functions of the driver, `alloca`.
 
+mod indirect;
+mod system;
+
 use crate::kernel::{Generated, Kernel, bits, load, store};
 use crate::ty::{F32, F64, S32, S64, Ty, U32, U64};
 use oriole_kernel_test::{Fill, Source};
@@ -16,8 +19,9 @@ pub fn tests() -> Vec<Generated> {
     }
     tests.extend([several_parameters(), structure(), two_level(), divergent_call(), call_in_loop(), many_live()]);
     tests.extend([factorial(), recursive_fibonacci(), mutual_recursion()]);
-    tests.extend([function_table(), function_pointer(), register_arguments(), pointer_argument(), stack_array()]);
-    tests.extend([alloca(), heap(), printing(), assertion(), predicate_result(), float_result()]);
+    tests.extend([register_arguments(), pointer_argument(), stack_array(), alloca(), predicate_result(), float_result()]);
+    tests.extend(indirect::tests());
+    tests.extend(system::tests());
     tests
 }
 
@@ -336,65 +340,6 @@ fn mutual_recursion() -> Generated {
     test("recursion_mutual", "two functions that call each other", &module, &body, |i, _| u32::from(i & 1 == 0)).finish()
 }
 
-const PROTOTYPE: &str = "PROTOTYPE: .callprototype (.param .b32 _) _ (.param .b32 _);\n";
-
-fn indirect_call(target: &str) -> String {
-    format!(
-        "{PROTOTYPE}
-         {{
-         .param .b32 argument;
-         .param .b32 result;
-         st.param.b32 [argument], %r1;
-         call (result), {target}, (argument), PROTOTYPE;
-         ld.param.b32 %r0, [result];
-         }}"
-    )
-}
-
-fn four_functions() -> String {
-    [("f0", "add.u32 %r0, %r1, 5;"), ("f1", "mul.lo.u32 %r0, %r1, 9;"), ("f2", "not.b32 %r0, %r1;"), ("f3", "shl.b32 %r0, %r1, 2;")]
-        .map(|(name, text)| function(name, text))
-        .concat()
-}
-
-fn four_meanings(which: u32, x: u32) -> u32 {
-    match which {
-        0 => x.wrapping_add(5),
-        1 => x.wrapping_mul(9),
-        2 => !x,
-        _ => x << 2,
-    }
-}
-
-fn function_table() -> Generated {
-    let module = four_functions() + ".global .align 8 .u64 table[4] = {f0, f1, f2, f3};";
-    let body = format!(
-        "mov.u64 %rd1, table;
-         and.b32 %r2, %i, 3;
-         mad.wide.u32 %rd2, %r2, 8, %rd1;
-         ld.global.u64 %rd3, [%rd2];
-         {}",
-        indirect_call("%rd3")
-    );
-    test("function_table", "indirect calls through a table, lanes call different functions", &module, &body, |i, x| four_meanings(i & 3, x))
-        .finish()
-}
-
-fn function_pointer() -> Generated {
-    let body = format!(
-        "mov.u64 %rd1, f1;
-         mov.u64 %rd2, f2;
-         setp.lt.s32 %p1, %r1, 0;
-         selp.b64 %rd3, %rd1, %rd2, %p1;
-         {}",
-        indirect_call("%rd3")
-    );
-    test("function_pointer", "one of two addresses of functions", &four_functions(), &body, |_, x| {
-        four_meanings(if (x as i32) < 0 { 1 } else { 2 }, x)
-    })
-    .finish()
-}
-
 /// Parameters and results are declared as registers.
 fn register_arguments() -> Generated {
     let module = ".func (.reg .b32 %result) sum3(.reg .b32 %x, .reg .b32 %y, .reg .b32 %z)
@@ -501,82 +446,6 @@ fn alloca() -> Generated {
     })
     .platform("7.3", "sm_75")
     .finish()
-}
-
-fn heap() -> Generated {
-    let module = ".extern .func (.param .b64 result) malloc(.param .b64 size);\n.extern .func free(.param .b64 pointer);";
-    let body = "{
-        .param .b64 size;
-        .param .b64 back;
-        st.param.b64 [size], 64;
-        call.uni (back), malloc, (size);
-        ld.param.b64 %rd1, [back];
-        }
-        mov.u32 %r0, 0;
-        setp.eq.u64 %p1, %rd1, 0;
-        @%p1 bra END;
-        st.u32 [%rd1+60], %r1;
-        ld.volatile.u32 %r2, [%rd1+60];
-        add.u32 %r0, %r2, 1;
-        {
-        .param .b64 pointer;
-        st.param.b64 [pointer], %rd1;
-        call.uni free, (pointer);
-        }
-        END:";
-    test("malloc_and_free", "the driver's heap", module, body, |_, x| x.wrapping_add(1)).finish()
-}
-
-/// The printed text is not checked; the call must not change anything else.
-fn printing() -> Generated {
-    let module = ".extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 arguments);
-.global .align 1 .b8 format[13] = {107, 101, 114, 110, 101, 108, 58, 32, 37, 117, 10, 0, 0};";
-    let body = "mov.u32 %r0, %r1;
-        setp.ne.u32 %p1, %i, 5;
-        @%p1 bra END;
-        mov.u64 %rd1, area;
-        st.local.u32 [%rd1], %r1;
-        cvta.local.u64 %rd2, %rd1;
-        mov.u64 %rd3, format;
-        cvta.global.u64 %rd4, %rd3;
-        {
-        .param .b64 q0;
-        .param .b64 q1;
-        .param .b32 back;
-        st.param.b64 [q0], %rd4;
-        st.param.b64 [q1], %rd2;
-        call (back), vprintf, (q0, q1);
-        ld.param.b32 %r2, [back];
-        }
-        ld.local.u32 %r0, [%rd1];
-        END:";
-    test("printing", "vprintf: one thread prints its input", module, body, |_, x| x).registers(".local .align 8 .b8 area[8];").finish()
-}
-
-fn assertion() -> Generated {
-    let module =
-        ".extern .func __assertfail(.param .b64 message, .param .b64 file, .param .b32 line, .param .b64 function, .param .b64 size);
-.global .align 1 .b8 text[2] = {120, 0};";
-    let body = "setp.lt.u32 %p1, %i, 1000;
-        @%p1 bra FINE;
-        mov.u64 %rd1, text;
-        cvta.global.u64 %rd2, %rd1;
-        {
-        .param .b64 q0;
-        .param .b64 q1;
-        .param .b32 q2;
-        .param .b64 q3;
-        .param .b64 q4;
-        st.param.b64 [q0], %rd2;
-        st.param.b64 [q1], %rd2;
-        st.param.b32 [q2], 7;
-        st.param.b64 [q3], %rd2;
-        st.param.b64 [q4], 1;
-        call.uni __assertfail, (q0, q1, q2, q3, q4);
-        }
-        FINE:
-        add.u32 %r0, %r1, 3;";
-    test("assertfail_not_reached", "an assertion that holds", module, body, |_, x| x.wrapping_add(3)).finish()
 }
 
 fn predicate_result() -> Generated {

@@ -16,7 +16,7 @@ use oriole_kernel_test::KernelTest;
 use oriole_sched::backend::{AllocationStage, Budget, Region, Search, Settings, estimate};
 use oriole_sched::code::from_ir::{ValueNumbers, push_values};
 use oriole_sched::code::products::ProductRegisters;
-use oriole_sched::graph::Builder;
+use oriole_sched::graph::GraphBuilder;
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 use oriole_sched::resource::Costs;
 use oriole_sim::timing::Effort;
@@ -107,7 +107,7 @@ impl Distances {
             function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, function, &products, inst));
             blocks.push(start..code.items.len());
         }
-        let mut builder = Builder::new(Model::of(target), code.registers());
+        let mut builder = GraphBuilder::new(Model::of(target), code.registers());
         let mut tracker = PressureTracker::new(code.groups().len());
         for block in blocks {
             for range in code.regions(block.clone(), usize::MAX).into_iter().filter(|range| range.len() > 1) {

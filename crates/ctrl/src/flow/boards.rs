@@ -198,21 +198,22 @@ fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow,
     }
 }
 
-/// Creates the holder for `waits`, which all wait for the same event of the same instruction; `end` is the number of instructions of the
-/// code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
+/// Creates the holder for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of instructions
+/// of the code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
 fn new_holder<'w>(
     control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
     waits: &'w [Wait],
     model: &Model,
-    end: usize,
+    code_length: usize,
 ) -> Holder<'w> {
     let (first, event) = (waits[0].first as usize, waits[0].event);
     let class = inst_accesses[first].class;
     let time =
         model.time(class).map_or(DEFAULT_LATENCY, |time| i64::from(if event == WaitedEvent::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
-    let carried_by_loop = earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
+    let carried_by_loop =
+        earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, code_length), |one| (one.start, one.end)));
     Holder { inst: first, event, waits, usual_latency: time, class, carried_by_loop }
 }
 

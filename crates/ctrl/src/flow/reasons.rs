@@ -18,7 +18,7 @@ pub struct Reasons {
 
 impl Reasons {
     /// Returns for each instruction the waits before its issue. `instructions` is the number of instructions.
-    pub fn waits_by_second(&self, instructions: usize) -> Vec<Vec<Wait>> {
+    pub fn waits_by_waiting_inst(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {
             sorted[wait.second as usize].push(*wait);

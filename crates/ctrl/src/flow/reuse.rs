@@ -47,14 +47,14 @@ struct SlotRead {
 }
 
 /// The last read through every entry of the reuse caches.
-struct Entries<'r> {
+struct ReuseCacheEntries<'r> {
     /// The control rules of the target.
     rules: &'r ControlRules,
     /// For each cache, operand slot and register bank: the last read; `None` if no later instruction can reuse it.
     last_reads: Vec<Option<SlotRead>>,
 }
 
-impl Entries<'_> {
+impl ReuseCacheEntries<'_> {
     /// Returns the entry that a register uses in a slot of a cache.
     fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
@@ -91,7 +91,7 @@ pub(crate) fn mark_reuse(
     controls: &mut [Control],
 ) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
-    let mut entries = Entries { rules, last_reads: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
+    let mut entries = ReuseCacheEntries { rules, last_reads: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
     for (number, block) in code.blocks.iter().enumerate() {
         if !control_flow.continues_previous(code, number) {
             entries.last_reads.fill(None);
@@ -118,7 +118,7 @@ fn may_change_active_threads(opcode: Opcode) -> bool {
 }
 
 /// Records the reads of an instruction through its slots, and sets the flag of the earlier instruction where a read can be reused.
-fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
+fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mut ReuseCacheEntries<'_>, controls: &mut [Control]) {
     for &CachedRead { slot, first, count } in &inst.cached_reads {
         let new = SlotRead { inst: number, first, count };
         let fits = u32::from(count) <= entries.rules.facts.register_banks;

@@ -132,24 +132,24 @@ struct BlockEndState {
     /// Accesses whose latency may not have passed, sorted by register.
     accesses: Vec<TimedAccess>,
     /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
-    last_set: [(i64, u32); BOARDS],
+    last_setters: [(i64, u32); BOARDS],
     /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
-    last_bar: (i64, u32),
+    last_block_barrier: (i64, u32),
 }
 
 impl BlockEndState {
     /// Returns the state before any event.
     fn new() -> BlockEndState {
-        BlockEndState { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_bar: (LONG_AGO, 0) }
+        BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); BOARDS], last_block_barrier: (LONG_AGO, 0) }
     }
 
     /// Adds the events of another path. Duplicate accesses are removed when the block is walked; the youngest one is kept.
     fn merge(&mut self, other: &BlockEndState) {
         self.accesses.extend(&other.accesses);
-        for (one, two) in self.last_set.iter_mut().zip(&other.last_set) {
+        for (one, two) in self.last_setters.iter_mut().zip(&other.last_setters) {
             *one = (*one).min(*two);
         }
-        self.last_bar = self.last_bar.min(other.last_bar);
+        self.last_block_barrier = self.last_block_barrier.min(other.last_block_barrier);
     }
 
     /// Makes all events `cycles` older, and removes events that can have no effect any more.
@@ -158,7 +158,7 @@ impl BlockEndState {
             access.issued_at += cycles;
         }
         self.accesses.retain(|access| access.issued_at < effect_cycles(model, access));
-        for (at, _) in self.last_set.iter_mut().chain([&mut self.last_bar]) {
+        for (at, _) in self.last_setters.iter_mut().chain([&mut self.last_block_barrier]) {
             *at = (*at + cycles).min(LONG_AGO);
         }
     }

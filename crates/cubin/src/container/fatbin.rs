@@ -33,9 +33,7 @@ const ENTRY_SIZE: u64 = 64;
 
 /// Flags of an entry, found by running `fatbinary` with one option at a time.
 pub mod flags {
-    pub const BITS_64: u64 = 0x1;
     pub const DEBUG: u64 = 0x2;
-    pub const LINUX: u64 = 0x10;
     pub const LZ4: u64 = 0x2000;
     pub const ZSTD: u64 = 0x8000;
     /// The suffix `a` of the target.

@@ -25,7 +25,7 @@ const LUT_AND: i64 = 0x80;
 /// not in SSA form yet.
 pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     let variables: FxHashSet<Value> = registers.values().copied().collect();
-    let computed = computed_values(function);
+    let computed = computing_insts(function);
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
@@ -41,11 +41,12 @@ pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     }
 }
 
-/// The block and instruction that compute a value; `None` for values with several definitions.
-type Computed = FxHashMap<Value, Option<(Block, Inst)>>;
+/// For each value, the block and the instruction that compute it; `None` for values with several definitions.
+type ComputingInsts = FxHashMap<Value, Option<(Block, Inst)>>;
 
-fn computed_values(function: &Function) -> Computed {
-    let mut computed = Computed::default();
+/// Returns the instruction that computes each value of a function.
+fn computing_insts(function: &Function) -> ComputingInsts {
+    let mut computed = ComputingInsts::default();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             for part in function.results(inst).iter().filter_map(Operand::part) {
@@ -69,8 +70,9 @@ fn assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value>) -> 
     data.is(Pseudo::Copy).then_some((variable, *source))
 }
 
-/// Returns whether machine instructions of the statement and block of the copy `inst` compute its source.
-fn is_marked(function: &Function, computed: &Computed, block: Block, inst: Inst, source: &Operand) -> bool {
+/// Returns whether machine instructions compute the source of the copy `inst` in the same block and for the same PTX statement. These
+/// instructions then mark the assignment.
+fn is_marked(function: &Function, computed: &ComputingInsts, block: Block, inst: Inst, source: &Operand) -> bool {
     let is_here = |value: Value| match computed.get(&value) {
         Some(&Some((from, by))) => {
             let is_same = from == block && function.insts[by].location.statement == function.insts[inst].location.statement;

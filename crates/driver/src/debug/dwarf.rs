@@ -26,27 +26,30 @@ const ADDRESS_BYTES: usize = 8;
 
 /// The debug sections of the PTX that are copied into the cubin.
 pub struct CarriedSections<'a> {
+    /// The modules of the program.
     modules: Vec<&'a Module>,
     /// The sections of all modules by name, in the order of their first occurrence.
     sections: Vec<CarriedSection<'a>>,
-    /// For each label in a debug section, given by module and name: the index of the section and the offset in it.
+    /// For each label in a debug section, given by module and name: the index of the section and the offset in it, in bytes.
     labels: FxHashMap<(usize, Name), (usize, i64)>,
 }
 
 /// A debug section, joined from the sections of all modules with its name.
 struct CarriedSection<'a> {
+    /// Name of the section, such as `.debug_info`.
     name: &'a str,
-    /// For each part: the index of its module, its offset in the joined section, and its contents.
+    /// For each part: the index of its module, its offset in the joined section in bytes, and its contents.
     parts: Vec<(usize, i64, &'a DwarfSection)>,
+    /// Size of the joined section so far, in bytes.
     size_bytes: i64,
 }
 
 /// The value of a label or name in a debug section.
 #[derive(Clone, PartialEq, Eq)]
 enum NameValue {
-    /// An address: name of a symbol, and offset.
+    /// An address: name of a symbol, and offset in bytes.
     Symbol(String, i64),
-    /// A carried section and the offset in it.
+    /// An offset in a copied debug section: index of the section, and offset in bytes.
     Section(usize, i64),
     /// The start of the line table.
     LineTable,
@@ -72,6 +75,7 @@ pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> Carried
 }
 
 impl<'a> CarriedSections<'a> {
+    /// Appends a section of a module to the joined section with its name, and records the offsets of its labels.
     fn push(&mut self, module: usize, section: &'a DwarfSection) {
         let known = self.sections.iter().position(|known| known.name == &*section.name);
         let index = known.unwrap_or_else(|| {
@@ -101,6 +105,7 @@ impl<'a> CarriedSections<'a> {
         (start.unwrap_or(0) + offset).cast_unsigned()
     }
 
+    /// Returns the index of the joined section with a name; `None` if there is none.
     fn section_named(&self, name: &str) -> Option<usize> {
         self.sections.iter().position(|section| section.name == name)
     }
@@ -110,7 +115,7 @@ impl<'a> CarriedSections<'a> {
         self.sections[section].parts.iter().find(|part| part.0 == module).map(|part| part.1)
     }
 
-    /// Adds the sections to the file.
+    /// Adds the copied sections to the description of the cubin, with the names in them resolved.
     pub fn add(&self, file: &mut build::Module, functions: &[CompiledFunction<'_>]) {
         let first = file.debug.len();
         let line_table = file.debug.iter().position(|section| section.name == DEBUG_LINE).unwrap_or(0);
@@ -129,6 +134,7 @@ impl<'a> CarriedSections<'a> {
 
 /// Resolves names in debug sections.
 struct Resolver<'a> {
+    /// The debug sections that are copied into the cubin.
     carried: &'a CarriedSections<'a>,
     /// For each label in code, given by module and name: the name of the function and the byte offset in it.
     labels: FxHashMap<(usize, Name), (&'a str, i64)>,
@@ -139,6 +145,7 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
+    /// Collects the labels, variables and symbols that names in debug sections may refer to.
     fn new(carried: &'a CarriedSections<'a>, file: &build::Module, functions: &[CompiledFunction<'a>]) -> Resolver<'a> {
         let mut symbols: FxHashSet<String> = file.functions.iter().map(|function| function.name.clone()).collect();
         symbols.extend(file.variables.iter().map(|variable| variable.name.clone()));
@@ -161,7 +168,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of a name, plus `offset`; `None` if the cubin does not contain the object.
-    fn find(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
+    fn resolve_name(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
         let moved = |target: NameValue| match target {
             NameValue::Symbol(symbol, start) => NameValue::Symbol(symbol, start + offset),
             NameValue::Section(index, start) => NameValue::Section(index, start + offset),
@@ -201,11 +208,11 @@ impl<'a> Resolver<'a> {
                     data = rest;
                 }
                 DwarfItem::Label64(bytes, name, offset) => {
-                    let target = self.find(module, name, offset);
+                    let target = self.resolve_name(module, name, offset);
                     push_value(out, usize::from(bytes), target, first, line_table);
                 }
                 DwarfItem::Difference(bytes, left, right) => {
-                    let value = match (self.find(module, left, 0), self.find(module, right, 0)) {
+                    let value = match (self.resolve_name(module, left, 0), self.resolve_name(module, right, 0)) {
                         (Some(NameValue::Symbol(a, x)), Some(NameValue::Symbol(b, y))) if a == b => x - y,
                         (Some(NameValue::Section(a, x)), Some(NameValue::Section(b, y))) if a == b => x - y,
                         _ => 0,

@@ -63,10 +63,13 @@ pub fn source_sequence(
 
 /// Builds the line-table rows of one function. Positions are given by their indices in `places`.
 struct RowWriter<'a> {
+    /// The source positions of the function.
     places: &'a SourcePlaces,
+    /// For the number of each `.file`, its number in the header of the line table.
     files: &'a FxHashMap<u32, u64>,
+    /// The rows so far.
     rows: Vec<Row>,
-    /// The position of the last row; `None` before the first one.
+    /// Number of the position of the last row; `None` before the first one.
     current: Option<u32>,
     /// For each position of a call of an inlined function: the number of its row, counted from 1.
     calls: FxHashMap<u32, u64>,
@@ -76,7 +79,7 @@ impl RowWriter<'_> {
     /// Adds a line-table row that maps `address` to the source location `place`. Before it, adds rows for the calls through which the code
     /// was inlined, unless they have rows already.
     fn push(&mut self, address: u64, place: u32) {
-        if self.current == Some(place) || !self.is_shown(place) {
+        if self.current == Some(place) || !self.gets_row(place) {
             return;
         }
         self.current = Some(place);
@@ -110,11 +113,13 @@ impl RowWriter<'_> {
         }
     }
 
-    fn is_shown(&self, place: u32) -> bool {
+    /// Returns whether a position gets a row: it has a line, and its file is declared.
+    fn gets_row(&self, place: u32) -> bool {
         let place = self.place(place);
         place.line != 0 && self.files.contains_key(&place.file)
     }
 
+    /// Returns the position with a number.
     fn place(&self, number: u32) -> &SourcePlace {
         &self.places.places[number as usize]
     }

@@ -44,7 +44,7 @@ pub struct Alias {
     pub holder: RegisterId,
 }
 
-/// By location list: the register that holds the variable on all paths; `None` if there is none or several.
+/// For each location list, the register that holds the variable on all paths; `None` if there is none or several.
 type Bindings = Vec<Option<RegisterId>>;
 
 /// Returns the statements at which location lists name the wrong register, sorted by statement. The function is not in SSA form yet.
@@ -55,12 +55,12 @@ pub fn aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<R
             assignments.entry(entry.start).or_default().push((list, entry.register));
         }
     }
-    let starts = solve(function, flow, &assignments, lists.len());
-    // By statement and named register: the register that holds the variable; `None` if variables disagree.
+    let starts = bindings_at_block_starts(function, flow, &assignments, lists.len());
+    // For each statement and named register, the register that holds the variable; `None` if variables disagree.
     let mut found: FxHashMap<(u32, RegisterId), Option<RegisterId>> = FxHashMap::default();
     for &block in flow.reverse_post_order() {
         let Some(mut bindings) = starts[block.position()].clone() else { continue };
-        walk(function, block, &assignments, &mut bindings, |statement, bindings| {
+        for_each_statement(function, block, &assignments, &mut bindings, |statement, bindings| {
             for (entries, &holder) in lists.iter().zip(bindings) {
                 let at = entries.partition_point(|entry| entry.start <= statement);
                 let entry = at.checked_sub(1).map(|at| entries[at]).filter(|entry| statement < entry.end);
@@ -79,7 +79,7 @@ pub fn aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<R
 }
 
 /// Calls `visit` for each statement of a block, with the bindings at its start.
-fn walk(
+fn for_each_statement(
     function: &Function,
     block: Block,
     assignments: &FxHashMap<u32, Vec<(usize, RegisterId)>>,
@@ -101,7 +101,7 @@ fn walk(
 }
 
 /// Returns the bindings at the start of each block; `None` for unreachable blocks.
-fn solve(
+fn bindings_at_block_starts(
     function: &Function,
     flow: &ControlFlow,
     assignments: &FxHashMap<u32, Vec<(usize, RegisterId)>>,
@@ -114,7 +114,7 @@ fn solve(
         is_stable = true;
         for &block in flow.reverse_post_order() {
             let Some(mut bindings) = starts[block.position()].clone() else { continue };
-            walk(function, block, assignments, &mut bindings, |_, _| {});
+            for_each_statement(function, block, assignments, &mut bindings, |_, _| {});
             for next in flow.successors(block) {
                 match &mut starts[next.position()] {
                     Some(known) => {

@@ -43,13 +43,15 @@ pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, opti
         program.jobs.iter().zip(program.finished).map(|(job, finished)| (job.name(), (job, finished))).collect();
     let functions: Vec<CompiledFunction<'_>> =
         file.functions.iter().filter_map(|function| compiled.get(function.name.as_str()).copied()).collect();
-    let mut writer = Writer { program, debug, functions, carried: dwarf::carried_sections(program, debug) };
+    let mut writer = DebugSectionWriter { program, debug, functions, carried: dwarf::carried_sections(program, debug) };
     writer.add(file);
 }
 
-/// The input of the debug sections.
-struct Writer<'a> {
+/// Builds the debug sections of a cubin.
+struct DebugSectionWriter<'a> {
+    /// The compiled program.
     program: &'a Program<'a>,
+    /// The debug information that the options request.
     debug: &'a DebugInfo,
     /// The functions in the order of the cubin.
     functions: Vec<CompiledFunction<'a>>,
@@ -57,7 +59,8 @@ struct Writer<'a> {
     carried: dwarf::CarriedSections<'a>,
 }
 
-impl Writer<'_> {
+impl DebugSectionWriter<'_> {
+    /// Adds all debug sections to the description of the cubin.
     fn add(&mut self, file: &mut build::Module) {
         let is_relocatable = file.is_relocatable();
         let source_lines = self.source_lines();

@@ -6,9 +6,11 @@
 /// The PTX text of all modules.
 #[derive(Default)]
 pub struct PtxText {
+    /// The lines, each followed by a zero byte.
     pub bytes: Vec<u8>,
     /// For each module, the number of lines before its text.
     pub first_lines: Vec<u64>,
+    /// Number of lines so far.
     lines: u64,
 }
 

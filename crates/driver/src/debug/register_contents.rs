@@ -30,24 +30,25 @@ impl MachinePlace {
 /// The number of a word of a PTX register, counted from 0 in the order of the definitions.
 pub type WordNumber = u32;
 
-/// A place, and a word that it holds.
+/// A machine place, and a word of a PTX register that it holds.
 pub type Pair = (MachinePlace, WordNumber);
 
 /// Pairs in ascending order: [`Contents`] in compact form.
 pub type Pairs = Vec<Pair>;
 
-/// The words that each place holds.
+/// The words of PTX registers that each machine place holds, at one point of the code.
 #[derive(Default)]
 pub struct Contents {
+    /// All pairs of a place and a word that the place holds.
     pairs: BTreeSet<Pair>,
-    /// The places that hold a word.
+    /// For each word, the places that hold it.
     places: FxHashMap<WordNumber, Vec<MachinePlace>>,
     /// The pairs that were inserted or removed since [`Contents::take_changes`]. A pair may occur several times.
     changes: Vec<Pair>,
 }
 
 impl Contents {
-    /// Returns the contents that consist of some pairs.
+    /// Returns the contents with exactly these pairs.
     pub fn from_pairs(pairs: &[Pair]) -> Contents {
         let mut contents = Contents::default();
         pairs.iter().for_each(|&(place, word)| contents.insert(place, word));
@@ -77,12 +78,12 @@ impl Contents {
         }
     }
 
-    /// Forgets what a place holds.
+    /// Forgets all words in a place.
     pub fn clear(&mut self, place: MachinePlace) {
         self.words(place).into_iter().for_each(|word| self.remove((place, word)));
     }
 
-    /// Forgets what the places hold for which `is_lost` is true.
+    /// Forgets all words in the places for which `is_lost` is true.
     pub fn clear_if(&mut self, is_lost: impl Fn(MachinePlace) -> bool) {
         let lost: Pairs = self.pairs.iter().copied().filter(|pair| is_lost(pair.0)).collect();
         lost.into_iter().for_each(|pair| self.remove(pair));
@@ -99,6 +100,7 @@ impl Contents {
         std::mem::take(&mut self.changes)
     }
 
+    /// Removes a pair, if it exists, and records the change.
     fn remove(&mut self, pair: Pair) {
         if self.pairs.remove(&pair)
             && let Some(places) = self.places.get_mut(&pair.1)

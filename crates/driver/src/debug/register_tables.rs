@@ -51,8 +51,9 @@ impl RegisterTables {
     }
 }
 
-/// Returns ranges of which no two of the same word overlap, as in the tables of ptxas. `ranges` is sorted by PTX register, word and start. A
-/// machine register is named as long as it holds the word, then the one that holds it longest.
+/// Returns the ranges shortened so that no two of them name the same word at the same address, as in the tables of ptxas. `ranges` is
+/// sorted by PTX register, word and start. A machine register is named for as long as it holds the word; after that, the one that holds the
+/// word for the longest time.
 fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
     let mut chosen: Vec<RegisterRange> = Vec::new();
     for of_word in ranges.chunk_by(|one, next| (one.register, one.word) == (next.register, next.word)) {
@@ -76,14 +77,14 @@ fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
     chosen
 }
 
-/// Returns the ranges, with those of another PTX register at the statements where location lists name the wrong one. No two ranges of a word
-/// overlap, before and after.
+/// Returns the ranges, corrected for the statements at which location lists name the wrong PTX register: there the ranges of the register
+/// that holds the variable are used. No two ranges of a word overlap, before and after.
 fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterRange> {
     let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for &(offset, location) in &code.locations {
         statements.entry(location.statement).or_default().push(offset);
     }
-    // The named registers, each with the offset of an instruction.
+    // The PTX registers that location lists name wrongly, each with the byte offset of an instruction at which they do.
     let mut aliased: FxHashSet<(RegisterId, u32)> = FxHashSet::default();
     for alias in &code.register_aliases {
         aliased.extend(statements.get(&alias.statement).into_iter().flatten().map(|&offset| (alias.named, offset)));

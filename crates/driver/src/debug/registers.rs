@@ -38,6 +38,7 @@ use crate::convention::{self, STACK_POINTER};
 /// A 32-bit word of a PTX register, and the instruction result that holds its value.
 #[derive(Clone, Copy, Debug)]
 pub struct WordDefinition {
+    /// The PTX register.
     register: RegisterId,
     /// Index of the word in the PTX register; 0 for the lowest.
     word: u8,
@@ -81,9 +82,9 @@ pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> Stri
 }
 
 /// Maximum number of copies and packs between an assignment and the instruction that computes the value.
-const MOST_STEPS: usize = 16;
+const MAX_COPIES: usize = 16;
 /// Maximum total number of entries in the states of the analysis. Functions that need more have no ranges.
-const MOST_ENTRIES: usize = 1 << 26;
+const MAX_STATE_ENTRIES: usize = 1 << 26;
 
 /// Truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
 const LUT_AND: i64 = 0x80;
@@ -93,12 +94,14 @@ const LUT_XOR: i64 = 0x3c;
 const LUT_XOR_WITH_TRUE: i64 = 0x28;
 
 /// The definition of each value; `None` for values with several definitions.
-type Sites = FxHashMap<Value, Option<Site>>;
+type DefinitionSites = FxHashMap<Value, Option<DefinitionSite>>;
 
-/// A definition of a value: the instruction, and the index of the value among the results of the instruction.
+/// A definition of a value.
 #[derive(Clone, Copy)]
-struct Site {
+struct DefinitionSite {
+    /// The instruction that defines the value.
     inst: Inst,
+    /// Index of the value among the results of the instruction.
     result: usize,
 }
 
@@ -108,13 +111,13 @@ struct Site {
 /// ([`super::assignments`]). Then PTX registers with several assignments are listed, otherwise only those with exactly one.
 pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>, has_all_assignments: bool) -> Vec<WordDefinition> {
     let flow = ControlFlow::compute(function);
-    let mut sites = Sites::default();
-    let mut all: FxHashMap<Value, Vec<Site>> = FxHashMap::default();
+    let mut sites = DefinitionSites::default();
+    let mut all: FxHashMap<Value, Vec<DefinitionSite>> = FxHashMap::default();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             for (result, operand) in function.results(inst).iter().enumerate() {
                 let OperandKind::Value(part) = operand.kind else { continue };
-                let site = Site { inst, result };
+                let site = DefinitionSite { inst, result };
                 sites.entry(part.value).and_modify(|site| *site = None).or_insert(Some(site));
                 if flow.is_reachable(block) {
                     all.entry(part.value).or_default().push(site);
@@ -131,7 +134,7 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
             continue;
         }
         for word in 0..function.values[variable].width {
-            let define = |&site: &Site| {
+            let define = |&site: &DefinitionSite| {
                 let definition = trace(function, &sites, site, variable, word)?;
                 let is_marked = function.insts[definition.0].location.statement == function.insts[site.inst].location.statement;
                 let (inst, result, value, first) = Some(definition).filter(|_| is_marked || !has_all_assignments)?;
@@ -157,9 +160,15 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
 
 /// Returns the instruction that computes a word of a value, the index of the result among its results, the result, and the index of the
 /// word in the result. `site` is the definition of the value. Looks through copies and packs. `None` if it is not found.
-fn trace(function: &Function, sites: &Sites, mut site: Site, mut value: Value, mut word: u8) -> Option<(Inst, usize, Value, u8)> {
-    for _ in 0..MOST_STEPS {
-        let Site { inst, result } = site;
+fn trace(
+    function: &Function,
+    sites: &DefinitionSites,
+    mut site: DefinitionSite,
+    mut value: Value,
+    mut word: u8,
+) -> Option<(Inst, usize, Value, u8)> {
+    for _ in 0..MAX_COPIES {
+        let DefinitionSite { inst, result } = site;
         let data = &function.insts[inst];
         // Where the guard does not hold, the result is that of the tied operand.
         let is_complete = data.guard.is_none() || data.op.machine().is_some() && function.tied_to(inst, result).is_some();
@@ -222,26 +231,27 @@ type ResultWord = (Inst, usize, u8);
 
 /// A forward must-analysis: which words of PTX registers the machine places hold on all paths.
 struct Availability {
-    /// The PTX register and the word in it, by number.
+    /// For each word number, the PTX register and the index of the word in it.
     words: Vec<(RegisterId, u8)>,
     /// For each 32-bit word of an instruction's result, the words of PTX registers that it is assigned to.
     assigned: FxHashMap<ResultWord, Vec<WordNumber>>,
-    /// The words of predicates.
-    predicates: FxHashSet<WordNumber>,
+    /// Numbers of the words that are predicates.
+    predicate_words: FxHashSet<WordNumber>,
     /// The guarded instructions whose result is the current value of the PTX register also where the guard does not hold.
-    merging: FxHashSet<Inst>,
+    merging_insts: FxHashSet<Inst>,
     /// The instructions that define parameters.
-    entries: Vec<Inst>,
+    parameter_insts: Vec<Inst>,
 }
 
 impl Availability {
+    /// Numbers the words of the PTX registers, and collects their definitions.
     fn new(function: &Function, definitions: &[WordDefinition]) -> Availability {
         let mut analysis = Availability {
             words: Vec::new(),
             assigned: FxHashMap::default(),
-            predicates: FxHashSet::default(),
-            merging: FxHashSet::default(),
-            entries: Vec::new(),
+            predicate_words: FxHashSet::default(),
+            merging_insts: FxHashSet::default(),
+            parameter_insts: Vec::new(),
         };
         for definition in definitions {
             let word = (definition.register, definition.word);
@@ -251,13 +261,13 @@ impl Availability {
             let number = analysis.words.len() as WordNumber - 1;
             analysis.assigned.entry((definition.inst, definition.result, definition.first)).or_default().push(number);
             if definition.is_predicate {
-                analysis.predicates.insert(number);
+                analysis.predicate_words.insert(number);
             }
             if definition.is_merging {
-                analysis.merging.insert(definition.inst);
+                analysis.merging_insts.insert(definition.inst);
             }
-            if function.insts[definition.inst].is(Pseudo::Entry) && !analysis.entries.contains(&definition.inst) {
-                analysis.entries.push(definition.inst);
+            if function.insts[definition.inst].is(Pseudo::Entry) && !analysis.parameter_insts.contains(&definition.inst) {
+                analysis.parameter_insts.push(definition.inst);
             }
         }
         analysis
@@ -315,7 +325,7 @@ impl Availability {
         }
     }
 
-    /// Records what a spill store copies. Other stores cannot change spill slots.
+    /// Records the words that a spill store copies to its slot. Other stores cannot change spill slots.
     fn store(&self, function: &Function, inst: Inst, contents: &mut Contents) {
         let (Some(offset), Some(source)) = (spill_offset(function, inst), function.sources(inst).last()) else { return };
         let OperandKind::Register { file: RegFile::General, first, count } = source.kind else { return };
@@ -368,7 +378,7 @@ impl Availability {
                 if zero.kind == Operand::RZ.kind && is_plain(source) && is_nonzero_test(function, inst) =>
             {
                 let words = register(source).map(|place| contents.words(place)).unwrap_or_default();
-                vec![words.into_iter().filter(|number| self.predicates.contains(number)).collect()]
+                vec![words.into_iter().filter(|number| self.predicate_words.contains(number)).collect()]
             }
             _ => Vec::new(),
         }
@@ -378,7 +388,7 @@ impl Availability {
     /// those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places that
     /// hold a word defined here are forgotten: they have its old value, for example that of the previous iteration of a loop.
     fn write_results(&self, function: &Function, inst: Inst, contents: &mut Contents, copied: Vec<Vec<WordNumber>>) {
-        let is_certain = function.insts[inst].guard.is_none() || self.merging.contains(&inst);
+        let is_certain = function.insts[inst].guard.is_none() || self.merging_insts.contains(&inst);
         let mut copied = copied.into_iter();
         for (result, operand) in function.results(inst).iter().enumerate() {
             let OperandKind::Register { file, first, count } = operand.kind else { continue };
@@ -394,7 +404,7 @@ impl Availability {
                     held.into_iter().for_each(|number| contents.insert(place, number));
                 }
             }
-            // Only the first result is copied.
+            // The instruction copies words to its first result only.
             copied = Vec::new().into_iter();
         }
     }
@@ -402,7 +412,7 @@ impl Availability {
     /// Returns the contents at the start of the function, where registers hold parameters.
     fn at_entry(&self, function: &Function) -> Contents {
         let mut contents = Contents::default();
-        self.entries.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
+        self.parameter_insts.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
         contents
     }
 
@@ -438,7 +448,7 @@ impl Availability {
                     pending.insert(place[next.position()]);
                 }
             }
-            if entries > MOST_ENTRIES {
+            if entries > MAX_STATE_ENTRIES {
                 return vec![None; function.blocks.len()];
             }
         }

@@ -1,5 +1,5 @@
-//! Where the values are that callee-saved registers and the return address had at the entry of a device function: the rules of
-//! `.debug_frame` with which a debugger finds the callers and their registers.
+//! Finds, for each point of a device function, the location of the values that the callee-saved registers and the return address had at its
+//! entry. These locations are the rules of `.debug_frame` with which a debugger finds the callers and their registers.
 //!
 //! A forward data-flow analysis on the final code follows copies, stores to the frame and loads from it:
 //!
@@ -18,21 +18,24 @@ use oriole_support::Index;
 
 use crate::convention::{self, STACK_POINTER};
 
-/// The places of the value that one register had at the entry. A value may be in several of them.
+/// The locations of the value that one register had at the entry of the function. A value may be in several of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Places {
+struct ValueLocations {
+    /// Whether the register itself still holds the value.
     in_itself: bool,
+    /// Number of another general register that holds the value; `None` if none is known.
     in_register: Option<u16>,
-    /// Distance from the stack pointer in bytes.
+    /// Offset in the frame, in bytes from the stack pointer, at which the value is stored; `None` if none is known.
     in_frame: Option<i64>,
 }
 
-impl Places {
-    const AT_ENTRY: Places = Places { in_itself: true, in_register: None, in_frame: None };
+impl ValueLocations {
+    /// The locations at the entry: each value is in its own register.
+    const AT_ENTRY: ValueLocations = ValueLocations { in_itself: true, in_register: None, in_frame: None };
 
-    /// Returns the places that two paths have in common.
-    fn meet(self, other: Places) -> Places {
-        Places {
+    /// Returns the locations that two paths have in common.
+    fn meet(self, other: ValueLocations) -> ValueLocations {
+        ValueLocations {
             in_itself: self.in_itself && other.in_itself,
             in_register: self.in_register.filter(|_| self.in_register == other.in_register),
             in_frame: self.in_frame.filter(|_| self.in_frame == other.in_frame),
@@ -40,16 +43,16 @@ impl Places {
     }
 }
 
-/// The places of all tracked registers.
-type State = Vec<(u16, Places)>;
+/// The locations of the entry values of all tracked registers, each with the number of the register.
+type State = Vec<(u16, ValueLocations)>;
 
-/// Returns the rules by offset in bytes, in ascending order. Kernels have no caller, so they have no rules.
+/// Returns the rules of a function, sorted by the byte offset from which they apply. Kernels have no caller, so they have no rules.
 pub fn rules(function: &Function) -> Vec<SavedRule> {
     if function.kind == FunctionKind::Kernel {
         return Vec::new();
     }
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
-    let written = insts.flat_map(|&inst| registers_of(function, inst));
+    let written = insts.flat_map(|&inst| written_registers(function, inst));
     let mut tracked: Vec<u16> =
         written.filter(|&register| convention::is_callee_saved(register) || convention::is_return_address(register)).collect();
     tracked.sort_unstable();
@@ -57,8 +60,8 @@ pub fn rules(function: &Function) -> Vec<SavedRule> {
     if tracked.is_empty() {
         return Vec::new();
     }
-    let entry: State = tracked.into_iter().map(|register| (register, Places::AT_ENTRY)).collect();
-    describe(function, &states(function, entry))
+    let entry: State = tracked.into_iter().map(|register| (register, ValueLocations::AT_ENTRY)).collect();
+    rules_from_states(function, &states(function, entry))
 }
 
 /// Returns the state at the start of each block, by block index; `None` for blocks that are not reached.
@@ -68,7 +71,7 @@ fn states(function: &Function, entry: State) -> Vec<Option<State>> {
     states[first.position()] = Some(entry);
     let mut position_of = vec![0; function.blocks.len()];
     function.layout.iter().enumerate().for_each(|(position, block)| position_of[block.position()] = position);
-    // Positions in the layout. A state only loses places, so that the iteration ends.
+    // Worklist of layout positions. A state only loses locations, so the iteration ends.
     let mut pending = vec![0];
     while let Some(position) = pending.pop() {
         let block = function.layout[position];
@@ -105,14 +108,14 @@ fn successors(function: &Function, position: usize) -> Vec<Block> {
 }
 
 /// Returns the general registers that an instruction writes.
-fn registers_of(function: &Function, inst: Inst) -> impl Iterator<Item = u16> + '_ {
+fn written_registers(function: &Function, inst: Inst) -> impl Iterator<Item = u16> + '_ {
     function.results(inst).iter().flat_map(|operand| match operand.kind {
         OperandKind::Register { file: RegFile::General, first, count } => first..first + u16::from(count),
         _ => 0..0,
     })
 }
 
-/// Returns the distance from the stack pointer of an access to the frame.
+/// Returns the distance, in bytes, from the stack pointer to the address of an access to the frame; `None` for other instructions.
 pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
     let operands = function.operands(inst);
     let at = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
@@ -124,7 +127,7 @@ pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
     }
 }
 
-/// Updates the places after an instruction.
+/// Updates the locations of all entry values after an instruction.
 fn step(function: &Function, inst: Inst, state: &mut State) {
     let data = &function.insts[inst];
     let single = |kind: OperandKind| match kind {
@@ -134,7 +137,8 @@ fn step(function: &Function, inst: Inst, state: &mut State) {
     // The last source of a copy or a store is the value.
     let source = function.sources(inst).iter().rev().find_map(|operand| single(operand.kind));
     let is_certain = data.guard.is_none();
-    let holds = |places: &Places, register: u16, read: u16| register == read && places.in_itself || places.in_register == Some(read);
+    let holds =
+        |places: &ValueLocations, register: u16, read: u16| register == read && places.in_itself || places.in_register == Some(read);
     match data.op.machine() {
         Some(Opcode::STL) => {
             let Some(offset) = frame_offset(function, inst) else { return };
@@ -149,9 +153,9 @@ fn step(function: &Function, inst: Inst, state: &mut State) {
             if let (Some(written), Some(read)) = (written, source) {
                 for (register, places) in state.iter_mut() {
                     let is_copied = holds(places, *register, read);
-                    write(places, *register, written);
+                    remove_location(places, *register, written);
                     if is_copied {
-                        receive(places, *register, written);
+                        add_location(places, *register, written);
                     }
                 }
                 return;
@@ -161,9 +165,9 @@ fn step(function: &Function, inst: Inst, state: &mut State) {
             let written = function.results(inst).first().and_then(|operand| single(operand.kind));
             if let (Some(written), Some(offset)) = (written, frame_offset(function, inst)) {
                 for (register, places) in state.iter_mut() {
-                    write(places, *register, written);
+                    remove_location(places, *register, written);
                     if places.in_frame == Some(offset) {
-                        receive(places, *register, written);
+                        add_location(places, *register, written);
                     }
                 }
                 return;
@@ -171,34 +175,34 @@ fn step(function: &Function, inst: Inst, state: &mut State) {
         }
         _ => {}
     }
-    for written in registers_of(function, inst) {
-        state.iter_mut().for_each(|(register, places)| write(places, *register, written));
+    for written in written_registers(function, inst) {
+        state.iter_mut().for_each(|(register, places)| remove_location(places, *register, written));
     }
 }
 
-/// Forgets what was in a register that is written.
-fn write(places: &mut Places, register: u16, written: u16) {
+/// Removes the register `written`, which an instruction overwrites, from the locations of the entry value of `register`.
+fn remove_location(places: &mut ValueLocations, register: u16, written: u16) {
     places.in_itself &= register != written;
     places.in_register = places.in_register.filter(|&holder| holder != written);
 }
 
-/// Records that a register has the value.
-fn receive(places: &mut Places, register: u16, written: u16) {
+/// Adds the register `written` to the locations of the entry value of `register`.
+fn add_location(places: &mut ValueLocations, register: u16, written: u16) {
     match register == written {
         true => places.in_itself = true,
         false => places.in_register = Some(written),
     }
 }
 
-/// Returns the changes of the rules along the code.
-fn describe(function: &Function, states: &[Option<State>]) -> Vec<SavedRule> {
+/// Returns a rule for each point of the code at which the location of an entry value changes.
+fn rules_from_states(function: &Function, states: &[Option<State>]) -> Vec<SavedRule> {
     let mut rules = Vec::new();
     let mut current: Vec<SavedPlace> = Vec::new();
     let mut offset = 0;
-    let place_of = |places: &Places| match *places {
-        Places { in_itself: true, .. } => SavedPlace::Same,
-        Places { in_frame: Some(at), .. } => SavedPlace::Below((i64::from(function.frame_bytes) - at) as u32),
-        Places { in_register: Some(holder), .. } => SavedPlace::Register(holder),
+    let place_of = |places: &ValueLocations| match *places {
+        ValueLocations { in_itself: true, .. } => SavedPlace::Same,
+        ValueLocations { in_frame: Some(at), .. } => SavedPlace::Below((i64::from(function.frame_bytes) - at) as u32),
+        ValueLocations { in_register: Some(holder), .. } => SavedPlace::Register(holder),
         _ => SavedPlace::Lost,
     };
     for &block in &function.layout {

@@ -9,7 +9,9 @@ use rustc_hash::FxHashMap;
 pub struct SourcePlace {
     /// Number of the `.file` directive.
     pub file: u32,
+    /// Line in the source file, counted from 1; 0 if there is none.
     pub line: u32,
+    /// Column in the line.
     column: u32,
     /// For inlined code: the number of the position of the call, which is smaller than the number of this position. Otherwise `None`.
     pub call: Option<u32>,
@@ -30,7 +32,7 @@ impl SourcePlaces {
     /// function, the position of the call counts as code that is not inlined. `name_offset` returns the offset of a function's name in
     /// `.debug_str`.
     pub fn new(locations: &[LineLocation], name_offset: &dyn Fn(Name, i64) -> u64) -> SourcePlaces {
-        let mut builder = Builder::default();
+        let mut builder = PlaceNumbering::default();
         let mut last: FxHashMap<[u32; 3], u32> = FxHashMap::default();
         let mut of_location = Vec::with_capacity(locations.len());
         for location in locations {
@@ -50,13 +52,16 @@ impl SourcePlaces {
     }
 }
 
+/// Numbers source positions without repetition.
 #[derive(Default)]
-struct Builder {
+struct PlaceNumbering {
+    /// The positions, by number.
     places: Vec<SourcePlace>,
+    /// For each position, its number.
     numbers: FxHashMap<SourcePlace, u32>,
 }
 
-impl Builder {
+impl PlaceNumbering {
     /// Returns the number of a position; adds the position if it is new.
     fn number(&mut self, place: SourcePlace) -> u32 {
         *self.numbers.entry(place).or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! Source variables in PTX registers: which registers DWARF names, where, and how they stay readable there.
+//! Finds the PTX registers that hold source variables according to DWARF, and keeps them readable for debuggers.
 //!
 //! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so the
 //! variable would disappear in the middle of its scope. With full debug information, [`keep_readable`] extends the live ranges of the
@@ -21,18 +21,18 @@ const DW_OP_REGX: u8 = 0x90;
 /// [`Location::statement`](oriole_ir::Location::statement).
 #[derive(Clone, Default, Debug)]
 pub struct Scope {
-    /// The register is named for the whole function.
+    /// Whether the register is named for the whole function.
     is_whole: bool,
     /// Ranges of statements: the first one, and the first one after the range.
     ranges: Vec<(u32, u32)>,
-    /// Further statements.
+    /// Single statements for which the register is named, in addition to `ranges`.
     statements: FxHashSet<u32>,
 }
 
 /// The PTX registers of a function that are locations of variables.
 #[derive(Clone, Default, Debug)]
 pub struct FunctionVariables {
-    /// The registers by name.
+    /// For each name of a PTX register, the part of the function in which it is the location of a variable.
     scopes: FxHashMap<String, Scope>,
     /// The location lists of the variables; entries have names of registers.
     lists: Vec<Vec<ListEntry<String>>>,
@@ -120,7 +120,8 @@ impl FunctionVariables {
         self.scopes.is_empty()
     }
 
-    /// Returns the location lists, sorted by statement. Lists with a register that the function does not have are left out.
+    /// Returns the location lists, each sorted by statement. `named` maps the names of the function's PTX registers. Lists with a register
+    /// that the function does not have are left out.
     fn resolved_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<ListEntry<RegisterId>>> {
         let resolve = |list: &Vec<ListEntry<String>>| {
             let entry =
@@ -195,7 +196,7 @@ pub fn keep_readable(
     let variables: Vec<(Value, &Scope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
     let keeper = Keeper::new(function, &flow, &variables);
     for &block in flow.reverse_post_order() {
-        let inserted = keeper.keeps(function, &flow, block);
+        let inserted = keeper.keep_points(function, &flow, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut extended: Vec<Inst> = Vec::with_capacity(insts.len() + inserted.len());
         let mut inserted = inserted.into_iter().peekable();
@@ -220,8 +221,9 @@ define_index!(
     "v"
 );
 
-/// Finds the points at which variables are kept.
+/// Finds the points at which a `KEEP` is inserted for a variable, so that it stays in a register.
 struct Keeper<'a> {
+    /// The variables, each with the value of its PTX register and the statements for which DWARF names it.
     variables: &'a [(Value, &'a Scope)],
     /// The index of each variable.
     numbers: FxHashMap<Value, VariableId>,
@@ -232,6 +234,7 @@ struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
+    /// Numbers the variables, and computes for each block the variables that are assigned at its start.
     fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> Keeper<'a> {
         let numbers: FxHashMap<Value, VariableId> =
             variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
@@ -271,7 +274,7 @@ impl<'a> Keeper<'a> {
         starts
     }
 
-    /// Adds the variables that an instruction assigns.
+    /// Adds the variables that an instruction assigns to `assigned`.
     fn assign(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
         // A guard may prevent the assignment.
         if function.insts[inst].guard.is_none() {
@@ -286,8 +289,9 @@ impl<'a> Keeper<'a> {
         function.results(inst).iter().filter_map(|operand| self.numbers.get(&operand.value()?).copied())
     }
 
-    /// Returns the positions in a block before which variables are kept, and the indices of these variables, sorted by position.
-    fn keeps(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
+    /// Returns the points of a block at which a `KEEP` is needed: pairs of a position, before which it is inserted, and a variable; sorted
+    /// by position.
+    fn keep_points(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
         let insts = &function.blocks[block].insts;
         let terminators = insts.len() - function.terminators(block).len();
         let end = end_of_function(function, insts);
@@ -296,12 +300,13 @@ impl<'a> Keeper<'a> {
         let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
             assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
         };
-        // The statement of the last instruction, and the variables that DWARF names there. The first statement stands for those before.
+        // The statement of the previous instruction, and the variables that DWARF names for it. Before the first statement of the block,
+        // those of the first statement.
         let (mut statement, mut named) = (0, named_at(self.first_statements[block.position()], &assigned));
         for (position, &inst) in insts.iter().enumerate() {
             let here = function.insts[inst].location.statement;
             if here != 0 && here != statement {
-                // The statement starts: its assignments and the ends of scopes are the last points at which old values are kept.
+                // A new statement starts. Variables that it assigns, or whose scope ends before it, are kept up to here.
                 let of_statement =
                     insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
                 let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.results(function, inst)).collect();
@@ -331,8 +336,8 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Returns the position before which values are kept in a block that returns: that of the `KEEP` of the results, which must stay next to the
-/// return.
+/// Returns the position of the `KEEP` of the function's results in a block that returns; `None` for other blocks. Variables are kept before
+/// it, because it must stay next to the return.
 fn end_of_function(function: &Function, insts: &[Inst]) -> Option<usize> {
     let at = insts.iter().position(|&inst| function.insts[inst].is_machine(Opcode::RET))?;
     let has_results = at > 0 && function.insts[insts[at - 1]].is(Pseudo::Keep);

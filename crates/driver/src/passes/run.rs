@@ -384,7 +384,7 @@ pub(super) fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `idle-instructions`: inserts instructions without an effect that all code for a machine has.
+/// Pass `idle-instructions`: inserts instructions without an effect that ptxas puts into all code for certain GPUs.
 pub(super) fn idle_instructions(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::idle_instructions::run(&mut state.function, state.input.hardware.machine);
     Ok(())

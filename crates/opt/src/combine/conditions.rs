@@ -41,9 +41,9 @@ impl Combiner {
                 let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
                 table_output(table, [a, b, true])
             };
-            let Some((join, inverts_test, inverts_other)) = as_predicate_operation(value) else { continue };
+            let Some((operation, inverts_test, inverts_other)) = as_predicate_operation(value) else { continue };
             let Some(compare) = self.absorbable_comparison(function, inst, &tested) else { continue };
-            let Some(draft) = with_predicate_operation(function, compare, result, join, inverts_test, inverts_other, &other) else {
+            let Some(draft) = with_predicate_operation(function, compare, result, operation, inverts_test, inverts_other, &other) else {
                 continue;
             };
             if self.encodability.is_encodable(function, inst, &draft) {
@@ -89,13 +89,13 @@ fn as_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol,
     None
 }
 
-/// Returns a draft of `compare` that writes `result` and is combined with `other` by the operation `join`. If `inverts_test`, the draft
+/// Returns a draft of `compare` that writes `result` and is combined with `other` by `operation`. If `inverts_test`, the draft
 /// tests the opposite relation; if `inverts_other`, it reads the inverse of `other`.
 fn with_predicate_operation(
     function: &Function,
     compare: Inst,
     result: Operand,
-    join: Symbol,
+    operation: Symbol,
     inverts_test: bool,
     inverts_other: bool,
     other: &Operand,
@@ -104,7 +104,7 @@ fn with_predicate_operation(
     let mut draft = Draft::from_inst(function, compare, opcode);
     draft.operands[0] = result;
     let and = draft.modifiers.iter().position(|&modifier| modifier == Symbol::AND)?;
-    draft.modifiers[and] = join;
+    draft.modifiers[and] = operation;
     if inverts_test {
         // The comparison of the upper words of a 64-bit value reads the predicate of the lower words, which would have to be inverted too.
         if draft.has(Symbol::EX) {

@@ -27,9 +27,9 @@ pub(crate) fn target() -> Target {
 }
 
 /// The contents of registers, by value and register index within the value.
-type RegisterContents = HashMap<(OperandKindKey, u8), u32>;
+type RegisterContents = HashMap<(ValueKey, u8), u32>;
 /// A value, as the key of [`RegisterContents`].
-type OperandKindKey = oriole_ir::Value;
+type ValueKey = oriole_ir::Value;
 
 /// Interprets the instructions of one block, with `inputs` as the values of `ENTRY`. Returns the words that `KEEP` reads.
 pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
@@ -128,7 +128,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
                 Symbol::NE => order.is_ne(),
                 other => panic!("{other:?} is not interpreted"),
             };
-            (u64::from(joined(modifiers, holds, word(2) == 1)), 0)
+            (u64::from(combined_with_predicate(modifiers, holds, word(2) == 1)), 0)
         }
         (Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP, modifiers) => {
             let numbers: Vec<f64> = sources.iter().filter(|source| is_wide(source)).map(|source| double(state, source)).collect();
@@ -136,7 +136,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
                 Opcode::DADD => numbers[0] + numbers[1],
                 Opcode::DMUL => numbers[0] * numbers[1],
                 Opcode::DFMA => numbers[0].mul_add(numbers[1], numbers[2]),
-                _ => f64::from(u8::from(joined(modifiers, numbers[0] < numbers[1], word(2) == 1))),
+                _ => f64::from(u8::from(combined_with_predicate(modifiers, numbers[0] < numbers[1], word(2) == 1))),
             };
             if opcode == Opcode::DSETP {
                 (u64::from(result == 1.0), 0)
@@ -150,10 +150,10 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
         }
         (Opcode::IMAD, []) => (word(0).wrapping_mul(word(1)).wrapping_add(word(2)), 0),
         (Opcode::SEL, []) => (if word(2) == 1 { word(0) } else { word(1) }, 0),
-        (Opcode::SHF, modifiers) => (shifted(modifiers, word(2) << 32 | word(0), word(1) as u32), 0),
-        (Opcode::VIMNMX, modifiers) => (chosen(modifiers, &[word(0), word(1)], word(2) == 1), 0),
-        (Opcode::VIMNMX3, modifiers) => (chosen(modifiers, &[word(0), word(1), word(2)], word(3) == 1), 0),
-        (Opcode::VIADDMNMX, modifiers) => (chosen(modifiers, &[word(0) + word(1), word(2)], word(3) == 1), 0),
+        (Opcode::SHF, modifiers) => (funnel_shift(modifiers, word(2) << 32 | word(0), word(1) as u32), 0),
+        (Opcode::VIMNMX, modifiers) => (min_or_max_word(modifiers, &[word(0), word(1)], word(2) == 1), 0),
+        (Opcode::VIMNMX3, modifiers) => (min_or_max_word(modifiers, &[word(0), word(1), word(2)], word(3) == 1), 0),
+        (Opcode::VIADDMNMX, modifiers) => (min_or_max_word(modifiers, &[word(0) + word(1), word(2)], word(3) == 1), 0),
         (Opcode::LEA, []) => {
             let sum = u64::from((word(0) << word(2)) as u32) + word(1);
             (sum, sum >> 32)
@@ -175,9 +175,9 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
             let [a, b] = [0, 1].map(|at| float(state, &sources[at], flushes));
             (
                 if opcode == Opcode::FMNMX {
-                    u64::from(extreme(a, b, word(2) == 1))
+                    u64::from(min_or_max_float(a, b, word(2) == 1))
                 } else {
-                    u64::from(joined(modifiers, compare(modifiers, a, b), word(2) == 1))
+                    u64::from(combined_with_predicate(modifiers, compare(modifiers, a, b), word(2) == 1))
                 },
                 0,
             )
@@ -193,7 +193,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
 }
 
 /// Returns the word that a funnel shift of a pair of words by `distance` bits yields.
-fn shifted(modifiers: &[Symbol], pair: u64, distance: u32) -> u64 {
+fn funnel_shift(modifiers: &[Symbol], pair: u64, distance: u32) -> u64 {
     let has = |symbol| modifiers.contains(&symbol);
     let width = if has(Symbol::U64) || has(Symbol::S64) { 64 } else { 32 };
     let distance = if has(Symbol::W) { distance % width } else { distance.min(width) };
@@ -206,7 +206,7 @@ fn shifted(modifiers: &[Symbol], pair: u64, distance: u32) -> u64 {
 }
 
 /// Returns the smallest word if `is_minimum`, otherwise the greatest; signed or unsigned as the modifiers say.
-fn chosen(modifiers: &[Symbol], words: &[u64], is_minimum: bool) -> u64 {
+fn min_or_max_word(modifiers: &[Symbol], words: &[u64], is_minimum: bool) -> u64 {
     let order = |word: u64| if modifiers == [Symbol::U32] { i64::from(word as u32) } else { i64::from(word as i32) };
     let ordered = words.iter().map(|&word| order(word));
     let found = if is_minimum { ordered.min() } else { ordered.max() };
@@ -215,9 +215,9 @@ fn chosen(modifiers: &[Symbol], words: &[u64], is_minimum: bool) -> u64 {
 
 /// Returns the bits of the smaller of two floating-point numbers if `is_minimum`, otherwise of the greater. NaN is returned only if both
 /// are NaN; -0 is smaller than +0.
-fn extreme(a: f32, b: f32, is_minimum: bool) -> u32 {
+fn min_or_max_float(a: f32, b: f32, is_minimum: bool) -> u32 {
     let order = |number: f32| (number, !number.is_sign_negative());
-    let chosen = match (a.is_nan(), b.is_nan()) {
+    let min_or_max_word = match (a.is_nan(), b.is_nan()) {
         (true, true) => f32::NAN,
         (true, false) => b,
         (false, true) => a,
@@ -229,11 +229,11 @@ fn extreme(a: f32, b: f32, is_minimum: bool) -> u32 {
             }
         }
     };
-    chosen.to_bits()
+    min_or_max_word.to_bits()
 }
 
 /// Returns the result `holds` of a comparison combined with the predicate `other`, as the modifiers say.
-fn joined(modifiers: &[Symbol], holds: bool, other: bool) -> bool {
+fn combined_with_predicate(modifiers: &[Symbol], holds: bool, other: bool) -> bool {
     match modifiers[modifiers.len() - 1] {
         Symbol::AND => holds && other,
         Symbol::OR => holds || other,

@@ -34,9 +34,9 @@ struct PartlyReadFetch {
     /// The fetch instruction.
     inst: Inst,
     /// The first result: the third and fourth component written; `None` if at most two components are written.
-    upper: Option<Value>,
+    upper_result: Option<Value>,
     /// The second result: the first two components written.
-    lower: Value,
+    lower_result: Value,
     /// Bit set of the components that the fetch writes; bit 0 is x.
     mask: u32,
     /// Bit set of the components that are read; bit n is the n-th component written.
@@ -44,7 +44,7 @@ struct PartlyReadFetch {
     /// Whether a reader prevents any change: a tied operand has the width of its result.
     has_tied_reader: bool,
     /// For each read of several registers of a result: the number of its first component, and the number of components.
-    ranges: SmallVec<[(u8, u8); 4]>,
+    read_ranges: SmallVec<[(u8, u8); 4]>,
 }
 
 /// Removes unread components of the fetches of a function. Returns the number of components removed.
@@ -77,27 +77,27 @@ impl NarrowableInst for PartlyReadFetch {
         };
         Some(PartlyReadFetch {
             inst,
-            upper: upper.value(),
-            lower: lower.value()?,
+            upper_result: upper.value(),
+            lower_result: lower.value()?,
             mask,
             read_components: 0,
             has_tied_reader: false,
-            ranges: SmallVec::new(),
+            read_ranges: SmallVec::new(),
         })
     }
 
     /// Returns the results that hold components.
     fn results(&self) -> impl Iterator<Item = Value> {
-        self.upper.into_iter().chain([self.lower])
+        self.upper_result.into_iter().chain([self.lower_result])
     }
 
     /// Records that an operand with this role reads a part of a result.
     fn note_use(&mut self, part: Part, role: Role) {
-        let first = if part.value == self.lower { part.first } else { LOWER_COUNT + part.first };
+        let first = if part.value == self.lower_result { part.first } else { LOWER_COUNT + part.first };
         self.read_components |= ((1 << part.count) - 1) << first;
         self.has_tied_reader |= matches!(role, Role::Tied(_));
         if part.count > 1 {
-            self.ranges.push((first, part.count));
+            self.read_ranges.push((first, part.count));
         }
     }
 
@@ -136,7 +136,7 @@ impl NarrowableInst for PartlyReadFetch {
                 0..LOWER_COUNT => Some((lower, number)),
                 _ => upper.map(|upper| (upper, number - LOWER_COUNT)),
             };
-            let old = location(number, self.lower, self.upper);
+            let old = location(number, self.lower_result, self.upper_result);
             let new = location(Self::narrowed_index(read, number), lower, upper);
             new_registers.extend(old.zip(new));
         }
@@ -154,7 +154,7 @@ impl PartlyReadFetch {
     /// Returns whether registers that one operand reads together stay adjacent, and pairs stay aligned, if only the components `read`
     /// remain.
     fn keeps_ranges_adjacent(&self, read: u32) -> bool {
-        self.ranges.iter().all(|&(first, count)| {
+        self.read_ranges.iter().all(|&(first, count)| {
             let new = Self::narrowed_index(read, first);
             let is_within_one = new >= LOWER_COUNT || new + count <= LOWER_COUNT;
             is_within_one && new % 2 == first % 2

@@ -78,6 +78,7 @@ impl PackedBases {
 }
 
 impl InstPositions {
+    /// Computes the positions of all instructions and the dominator tree of a function.
     fn compute(function: &Function) -> InstPositions {
         let mut positions = vec![None; function.insts.len()];
         for &block in &function.layout {

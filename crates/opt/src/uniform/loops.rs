@@ -55,13 +55,13 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     let dominators = Dominators::compute(function, &flow);
     let post_dominators = PostDominators::compute(function, &flow);
     let uniformity = Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops);
-    let diverged = diverged_blocks(function, &flow, &uniformity);
+    let may_be_diverged = diverged_blocks(function, &flow, &uniformity);
     let (mut moved, mut removed) = (0, 0);
     // Inner loops first: values copied before an inner loop may be computed uniformly in the outer loop.
     for id in loops.iter().rev() {
         let header = loops.get(id).header;
         let Some(before) = preheader(function, &flow, &loops, id) else { continue };
-        if diverged[before.position()] || diverged[header.position()] || !has_copies(function, id) {
+        if may_be_diverged[before.position()] || may_be_diverged[header.position()] || !has_copies(function, id) {
             continue;
         }
         let definitions = Definitions::compute(function);
@@ -72,7 +72,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
             def_use: &def_use,
             uniformity: &uniformity,
             loops: &loops,
-            diverged: &diverged,
+            may_be_diverged: &may_be_diverged,
             id,
         };
         let Some(loop_code) = search.run(encodability) else { continue };
@@ -98,17 +98,17 @@ fn is_call(function: &Function, inst: Inst) -> bool {
 /// Returns, for each block, whether a diverged warp may execute it: whether a path from a divergent branch leads to it. Reconvergence
 /// points do not count as converged, because not each of them gets a convergence barrier.
 fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<bool> {
-    let mut diverged = vec![false; function.blocks.len()];
+    let mut may_be_diverged = vec![false; function.blocks.len()];
     let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
     let is_divergent = |block: &Block| function.terminators(*block).iter().any(|end| branches.contains(end));
     let starts = flow.reverse_post_order().iter().copied().filter(is_divergent);
     let mut work: Vec<Block> = starts.flat_map(|block| flow.successors(block).iter().copied()).collect();
     while let Some(block) = work.pop() {
-        if !std::mem::replace(&mut diverged[block.position()], true) {
+        if !std::mem::replace(&mut may_be_diverged[block.position()], true) {
             work.extend(flow.successors(block));
         }
     }
-    diverged
+    may_be_diverged
 }
 
 /// The loop-carried computations of one loop that are moved to the uniform datapath.
@@ -146,7 +146,7 @@ struct LoopSearch<'a> {
     /// The natural loops of the function.
     loops: &'a Loops,
     /// For each block, whether a diverged warp may execute it.
-    diverged: &'a [bool],
+    may_be_diverged: &'a [bool],
     /// The loop that is searched.
     id: LoopId,
 }
@@ -192,7 +192,7 @@ impl LoopSearch<'_> {
             return if file == RegFile::General && part.count == 1 { SourceOrigin::Available } else { SourceOrigin::Other };
         }
         let is_carried = self.function.insts[inst].is(Pseudo::Phi);
-        if is_carried && block != self.loops.get(self.id).header || self.diverged[block.position()] {
+        if is_carried && block != self.loops.get(self.id).header || self.may_be_diverged[block.position()] {
             return SourceOrigin::Other;
         }
         SourceOrigin::Computed(inst)

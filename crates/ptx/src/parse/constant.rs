@@ -13,7 +13,7 @@ use crate::source::Span;
 
 /// The value of a constant expression.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value {
+pub(crate) enum ConstantValue {
     Signed(i64),
     Unsigned(u64),
     Float(Constant),
@@ -65,11 +65,11 @@ const DEEPEST: u32 = 128;
 
 impl Parser<'_> {
     /// Parses a constant expression.
-    pub(super) fn parse_constant(&mut self) -> Parse<Value> {
+    pub(super) fn parse_constant(&mut self) -> Parse<ConstantValue> {
         match self.parse_conditional(0)? {
             // An infinity or a denormal cannot be written as a decimal literal, so it is kept as bits.
-            Value::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => {
-                Ok(Value::Float(Constant::Double(value.to_bits())))
+            ConstantValue::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => {
+                Ok(ConstantValue::Float(Constant::Double(value.to_bits())))
             }
             value => Ok(value),
         }
@@ -79,9 +79,9 @@ impl Parser<'_> {
     pub(super) fn parse_integer_constant(&mut self, what: &str) -> Parse<i64> {
         let start = self.span();
         match self.parse_constant()? {
-            Value::Signed(value) => Ok(value),
-            Value::Unsigned(value) => Ok(value as i64),
-            Value::Float(_) => {
+            ConstantValue::Signed(value) => Ok(value),
+            ConstantValue::Unsigned(value) => Ok(value as i64),
+            ConstantValue::Float(_) => {
                 let span = Span::new(start.start, self.lexer.last_end);
                 self.error(Code::ConstantTypeMismatch, span, format!("{what} must be an integer constant"))
             }
@@ -89,7 +89,7 @@ impl Parser<'_> {
     }
 
     /// Parses `condition ? yes : no`, or the condition alone. Both branches are evaluated.
-    fn parse_conditional(&mut self, depth: u32) -> Parse<Value> {
+    fn parse_conditional(&mut self, depth: u32) -> Parse<ConstantValue> {
         let start = self.span();
         if depth > DEEPEST {
             return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
@@ -103,18 +103,18 @@ impl Parser<'_> {
         let no = self.parse_conditional(depth + 1)?;
         let span = Span::new(start.start, self.lexer.last_end);
         let taken = match condition {
-            Value::Signed(value) => value != 0,
-            Value::Unsigned(value) => value != 0,
-            Value::Float(_) => return self.error(Code::ConstantTypeMismatch, start, "a condition must be an integer"),
+            ConstantValue::Signed(value) => value != 0,
+            ConstantValue::Unsigned(value) => value != 0,
+            ConstantValue::Float(_) => return self.error(Code::ConstantTypeMismatch, start, "a condition must be an integer"),
         };
-        if matches!(yes, Value::Float(_)) || matches!(no, Value::Float(_)) {
+        if matches!(yes, ConstantValue::Float(_)) || matches!(no, ConstantValue::Float(_)) {
             return self.error(Code::ConstantTypeMismatch, span, "`?` chooses between integers only");
         }
         Ok(if taken { yes } else { no })
     }
 
     /// Parses binary operators with a precedence of at least `least`.
-    fn parse_binary(&mut self, least: u8, depth: u32) -> Parse<Value> {
+    fn parse_binary(&mut self, least: u8, depth: u32) -> Parse<ConstantValue> {
         let start = self.span();
         let mut left = self.parse_unary(depth)?;
         while let Some(operator) = self.operator().filter(|operator| operator.precedence() >= least) {
@@ -152,7 +152,7 @@ impl Parser<'_> {
     }
 
     /// Parses a unary operator, a parenthesized expression, a cast, or a literal.
-    fn parse_unary(&mut self, depth: u32) -> Parse<Value> {
+    fn parse_unary(&mut self, depth: u32) -> Parse<ConstantValue> {
         let start = self.span();
         if depth > DEEPEST {
             return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
@@ -171,16 +171,16 @@ impl Parser<'_> {
         }
         let value = self.parse_unary(depth + 1)?;
         match (symbol, value) {
-            (b'+', Value::Signed(_) | Value::Unsigned(_)) => Ok(value),
-            (b'-', Value::Signed(value)) => Ok(Value::Signed(value.wrapping_neg())),
-            (b'-', Value::Unsigned(value)) => Ok(Value::Unsigned(value.wrapping_neg())),
-            (b'!', Value::Signed(value)) => Ok(Value::Signed(i64::from(value == 0))),
-            (b'!', Value::Unsigned(value)) => Ok(Value::Signed(i64::from(value == 0))),
-            (b'~', Value::Signed(value)) => Ok(Value::Unsigned(!value as u64)),
-            (b'~', Value::Unsigned(value)) => Ok(Value::Unsigned(!value)),
-            (b'+', Value::Float(Constant::Decimal(_))) => Ok(value),
-            (b'-', Value::Float(Constant::Decimal(value))) => Ok(Value::Float(Constant::Decimal(-value))),
-            (b'-' | b'+', Value::Float(_)) => {
+            (b'+', ConstantValue::Signed(_) | ConstantValue::Unsigned(_)) => Ok(value),
+            (b'-', ConstantValue::Signed(value)) => Ok(ConstantValue::Signed(value.wrapping_neg())),
+            (b'-', ConstantValue::Unsigned(value)) => Ok(ConstantValue::Unsigned(value.wrapping_neg())),
+            (b'!', ConstantValue::Signed(value)) => Ok(ConstantValue::Signed(i64::from(value == 0))),
+            (b'!', ConstantValue::Unsigned(value)) => Ok(ConstantValue::Signed(i64::from(value == 0))),
+            (b'~', ConstantValue::Signed(value)) => Ok(ConstantValue::Unsigned(!value as u64)),
+            (b'~', ConstantValue::Unsigned(value)) => Ok(ConstantValue::Unsigned(!value)),
+            (b'+', ConstantValue::Float(Constant::Decimal(_))) => Ok(value),
+            (b'-', ConstantValue::Float(Constant::Decimal(value))) => Ok(ConstantValue::Float(Constant::Decimal(-value))),
+            (b'-' | b'+', ConstantValue::Float(_)) => {
                 self.error(Code::ConstantTypeMismatch, start, "a float given by its bits takes no sign: the sign is its top bit")
             }
             _ => self.error(Code::ConstantTypeMismatch, start, format!("`{}` applies to integers only", char::from(symbol))),
@@ -188,26 +188,28 @@ impl Parser<'_> {
     }
 
     /// Parses the rest of `(.s64)` or `(.u64)` and its operand.
-    fn parse_cast(&mut self, depth: u32) -> Parse<Value> {
+    fn parse_cast(&mut self, depth: u32) -> Parse<ConstantValue> {
         let span = self.span();
         let ty = self.lexer.text();
         self.lexer.advance();
         self.expect(b')', "the type of a cast")?;
         let value = self.parse_unary(depth + 1)?;
         let bits = match value {
-            Value::Signed(value) => value as u64,
-            Value::Unsigned(value) => value,
-            Value::Float(_) => return self.error(Code::ConstantTypeMismatch, span, "floats cannot be cast in constant expressions"),
+            ConstantValue::Signed(value) => value as u64,
+            ConstantValue::Unsigned(value) => value,
+            ConstantValue::Float(_) => {
+                return self.error(Code::ConstantTypeMismatch, span, "floats cannot be cast in constant expressions");
+            }
         };
         match ty {
-            ".s64" => Ok(Value::Signed(bits as i64)),
-            ".u64" => Ok(Value::Unsigned(bits)),
+            ".s64" => Ok(ConstantValue::Signed(bits as i64)),
+            ".u64" => Ok(ConstantValue::Unsigned(bits)),
             _ => self.error(Code::ConstantTypeMismatch, span, "constants can be cast to `.s64` and `.u64` only"),
         }
     }
 
     /// Parses a number or `WARP_SZ`.
-    fn parse_literal(&mut self) -> Parse<Value> {
+    fn parse_literal(&mut self) -> Parse<ConstantValue> {
         let span = self.span();
         match self.lexer.token.kind {
             TokenKind::Integer => {
@@ -215,8 +217,8 @@ impl Parser<'_> {
                 self.lexer.advance();
                 match integer {
                     Some(integer) if integer.overflow => self.error(Code::IntegerOverflow, span, "the integer does not fit into 64 bits"),
-                    Some(integer) if integer.unsigned || integer.value > i64::MAX as u64 => Ok(Value::Unsigned(integer.value)),
-                    Some(integer) => Ok(Value::Signed(integer.value as i64)),
+                    Some(integer) if integer.unsigned || integer.value > i64::MAX as u64 => Ok(ConstantValue::Unsigned(integer.value)),
+                    Some(integer) => Ok(ConstantValue::Signed(integer.value as i64)),
                     None => self.error(Code::BadNumber, span, "this is not a number"),
                 }
             }
@@ -224,7 +226,7 @@ impl Parser<'_> {
             TokenKind::Directive if self.lexer.slice(span)[1].is_ascii_digit() => self.parse_float(span),
             TokenKind::Identifier if self.lexer.text() == "WARP_SZ" => {
                 self.lexer.advance();
-                Ok(Value::Signed(32))
+                Ok(ConstantValue::Signed(32))
             }
             TokenKind::Identifier => {
                 let text = self.lexer.text();
@@ -234,24 +236,24 @@ impl Parser<'_> {
         }
     }
 
-    fn parse_float(&mut self, span: Span) -> Parse<Value> {
+    fn parse_float(&mut self, span: Span) -> Parse<ConstantValue> {
         let float = number::float(self.lexer.str(span));
         self.lexer.advance();
         match float {
-            Some(number::Float::Single(bits)) => Ok(Value::Float(Constant::Single(bits))),
-            Some(number::Float::Double(bits)) => Ok(Value::Float(Constant::Double(bits))),
-            Some(number::Float::Decimal(value)) if value.is_normal() || value == 0.0 => Ok(Value::Float(Constant::Decimal(value))),
+            Some(number::Float::Single(bits)) => Ok(ConstantValue::Float(Constant::Single(bits))),
+            Some(number::Float::Double(bits)) => Ok(ConstantValue::Float(Constant::Double(bits))),
+            Some(number::Float::Decimal(value)) if value.is_normal() || value == 0.0 => Ok(ConstantValue::Float(Constant::Decimal(value))),
             Some(number::Float::Decimal(_)) => self.error(Code::IntegerOverflow, span, "the number is out of the range of a double"),
             None => self.error(Code::BadNumber, span, "this is not a number"),
         }
     }
 
-    fn apply(&mut self, operator: Operator, left: Value, right: Value, span: Span) -> Parse<Value> {
+    fn apply(&mut self, operator: Operator, left: ConstantValue, right: ConstantValue, span: Span) -> Parse<ConstantValue> {
         match (left, right) {
-            (Value::Float(Constant::Decimal(left)), Value::Float(Constant::Decimal(right))) => {
+            (ConstantValue::Float(Constant::Decimal(left)), ConstantValue::Float(Constant::Decimal(right))) => {
                 self.apply_floats(operator, left, right, span)
             }
-            (Value::Float(_), _) | (_, Value::Float(_)) => {
+            (ConstantValue::Float(_), _) | (_, ConstantValue::Float(_)) => {
                 self.error(Code::ConstantTypeMismatch, span, "integers, floats and float bits do not mix in constant expressions")
             }
             _ => match integers(operator, left, right) {
@@ -262,9 +264,9 @@ impl Parser<'_> {
     }
 
     /// Applies an operator to floats; comparisons give an integer.
-    fn apply_floats(&mut self, operator: Operator, left: f64, right: f64, span: Span) -> Parse<Value> {
-        let float = |value| Ok(Value::Float(Constant::Decimal(value)));
-        let truth = |value| Ok(Value::Signed(i64::from(value)));
+    fn apply_floats(&mut self, operator: Operator, left: f64, right: f64, span: Span) -> Parse<ConstantValue> {
+        let float = |value| Ok(ConstantValue::Float(Constant::Decimal(value)));
+        let truth = |value| Ok(ConstantValue::Signed(i64::from(value)));
         match operator {
             Operator::Add => float(left + right),
             Operator::Subtract => float(left - right),
@@ -283,33 +285,33 @@ impl Parser<'_> {
 }
 
 /// Applies an operator to integers; returns `None` for a division by zero.
-fn integers(operator: Operator, left: Value, right: Value) -> Option<Value> {
+fn integers(operator: Operator, left: ConstantValue, right: ConstantValue) -> Option<ConstantValue> {
     let bits = |value| match value {
-        Value::Signed(value) => value as u64,
-        Value::Unsigned(value) => value,
-        Value::Float(_) => 0,
+        ConstantValue::Signed(value) => value as u64,
+        ConstantValue::Unsigned(value) => value,
+        ConstantValue::Float(_) => 0,
     };
-    let unsigned = matches!(left, Value::Unsigned(_)) || matches!(right, Value::Unsigned(_));
+    let unsigned = matches!(left, ConstantValue::Unsigned(_)) || matches!(right, ConstantValue::Unsigned(_));
     let (a, b) = (bits(left), bits(right));
     let (sa, sb) = (a as i64, b as i64);
-    let typed = |value: u64| if unsigned { Value::Unsigned(value) } else { Value::Signed(value as i64) };
-    let truth = |value: bool| Value::Signed(i64::from(value));
+    let typed = |value: u64| if unsigned { ConstantValue::Unsigned(value) } else { ConstantValue::Signed(value as i64) };
+    let truth = |value: bool| ConstantValue::Signed(i64::from(value));
     let count = (b & 63) as u32;
     Some(match operator {
         Operator::Multiply => typed(a.wrapping_mul(b)),
         Operator::Divide if unsigned => typed(a.checked_div(b)?),
         Operator::Divide if b == 0 => return None,
-        Operator::Divide => Value::Signed(sa.wrapping_div(sb)),
-        Operator::Remainder => Value::Unsigned(a.checked_rem(b)?),
+        Operator::Divide => ConstantValue::Signed(sa.wrapping_div(sb)),
+        Operator::Remainder => ConstantValue::Unsigned(a.checked_rem(b)?),
         Operator::Add => typed(a.wrapping_add(b)),
         Operator::Subtract => typed(a.wrapping_sub(b)),
         Operator::ShiftLeft => match left {
-            Value::Unsigned(_) => Value::Unsigned(a << count),
-            _ => Value::Signed(sa << count),
+            ConstantValue::Unsigned(_) => ConstantValue::Unsigned(a << count),
+            _ => ConstantValue::Signed(sa << count),
         },
         Operator::ShiftRight => match left {
-            Value::Unsigned(_) => Value::Unsigned(a >> count),
-            _ => Value::Signed(sa >> count),
+            ConstantValue::Unsigned(_) => ConstantValue::Unsigned(a >> count),
+            _ => ConstantValue::Signed(sa >> count),
         },
         Operator::Less => truth(if unsigned { a < b } else { sa < sb }),
         Operator::LessEqual => truth(if unsigned { a <= b } else { sa <= sb }),

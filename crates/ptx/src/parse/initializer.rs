@@ -2,7 +2,7 @@
 
 use oriole_support::{Name, closest};
 
-use super::constant::Value;
+use super::constant::ConstantValue;
 use super::symbols::Symbol;
 use super::{Parse, Parser};
 use crate::ast::{Constant, Initializer, Linkage, OpaqueField, Variable, VariableType};
@@ -147,9 +147,9 @@ impl Parser<'_> {
         let value = self.parse_constant()?;
         let span = Span::new(span.start, self.lexer.last_end);
         let constant = match value {
-            Value::Signed(value) => Constant::Integer(value, false),
-            Value::Unsigned(value) => Constant::Integer(value as i64, true),
-            Value::Float(constant) => constant,
+            ConstantValue::Signed(value) => Constant::Integer(value, false),
+            ConstantValue::Unsigned(value) => Constant::Integer(value as i64, true),
+            ConstantValue::Float(constant) => constant,
         };
         let is_integer = matches!(constant, Constant::Integer(..));
         match (ty.class(), is_integer) {

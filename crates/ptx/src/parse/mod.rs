@@ -15,10 +15,13 @@ mod head;
 mod initializer;
 mod instruction;
 mod labels;
+mod launch_bounds;
 mod matching;
 mod mismatch;
 mod module;
 mod operand;
+mod pragma;
+mod specifiers;
 mod statement;
 mod symbols;
 

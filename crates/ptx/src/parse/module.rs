@@ -6,8 +6,8 @@ use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::SignatureKey;
-use super::declare::{at_least, needs, place_of};
-use super::function::PragmaPlace;
+use super::pragma::PragmaPlace;
+use super::specifiers::{at_least, needs, place_of};
 use super::symbols::Symbol;
 use super::{Parse, Parser, Reported};
 use crate::ast::{Alias, FunctionId, FunctionKind, Item, Linkage, Statement, TextureMode};

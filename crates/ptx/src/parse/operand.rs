@@ -7,7 +7,7 @@
 use oriole_support::Name;
 use smallvec::SmallVec;
 
-use super::constant::Value;
+use super::constant::ConstantValue;
 use super::symbols::{RegisterSymbol, Symbol};
 use super::{Parse, Parser};
 use crate::ast::{Address, AddressBase, Constant, FunctionId, Operand, RegisterId, VariableId};
@@ -278,9 +278,9 @@ impl Parser<'_> {
         let value = self.parse_constant()?;
         let span = Span::new(start.start, self.lexer.last_end);
         let facts = match value {
-            Value::Signed(value) => OperandFacts::Integer { value, unsigned: false, negated: false },
-            Value::Unsigned(value) => OperandFacts::Integer { value: value as i64, unsigned: true, negated: false },
-            Value::Float(constant) => OperandFacts::Float(constant),
+            ConstantValue::Signed(value) => OperandFacts::Integer { value, unsigned: false, negated: false },
+            ConstantValue::Unsigned(value) => OperandFacts::Integer { value: value as i64, unsigned: true, negated: false },
+            ConstantValue::Float(constant) => OperandFacts::Float(constant),
         };
         Ok(ParsedOperand { span, facts })
     }

@@ -1,8 +1,8 @@
 //! Parses function bodies: declarations, labels, scopes and instructions.
 
-use super::declare::{at_least, needs, place_of};
-use super::function::PragmaPlace;
 use super::labels::LabelKind;
+use super::pragma::PragmaPlace;
+use super::specifiers::{at_least, needs, place_of};
 use super::{Parse, Parser, Reported};
 use crate::ast::{CallPrototype, FunctionKind, LabelList, Linkage, Operand, Statement};
 use crate::diag::{Code, Diagnostic};

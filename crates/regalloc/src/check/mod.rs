@@ -107,14 +107,14 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Adds the demands `wanted`, which hold at the start of `to`, to the demands at the end of `from`. Demands for phis of `to` become
-    /// demands for the sources of the phis.
+    /// Adds the demands `successor_demands`, which hold at the start of `to`, to the demands at the end of `from`. Demands for phis of `to`
+    /// become demands for the sources of the phis.
     fn propagate_edge(
         &self,
         from: Block,
         to: Block,
         predecessors: &IndexVec<Block, Vec<Block>>,
-        wanted: &Demands,
+        successor_demands: &Demands,
         demands: &mut Demands,
     ) -> Result<(), CheckError> {
         // Phis name the predecessors in the old function. For a block on a split edge this is its only predecessor.
@@ -125,7 +125,7 @@ impl Checker<'_> {
             };
             origin = only;
         }
-        for (&at, &content) in wanted {
+        for (&at, &content) in successor_demands {
             let mut content = Some(content);
             if let Some(Content::ValueRegister(value, register_index)) = content
                 && self.blocks_of_phis.get(&value) == Some(&to)

@@ -18,7 +18,7 @@
 //!
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
-//! | trigger | "excessive stalls or resource conflicts" | stall cycles, registers above the budget | the two that the clock shows |
+//! | trigger | "excessive stalls or resource conflicts" | stall cycles, registers above the budget | the two costs that the issue model measures |
 //! | alternatives | a different selection | the runner-up of each undone decision | the other candidates rank lower still |
 //! | comparison | not given | a lower bound of the remaining length | two partial orders with different items must be compared |
 
@@ -34,8 +34,7 @@ use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
-use crate::register_cost::{RegisterDescriptor, Tracking};
-use crate::resource::{RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
+use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
 
 /// Number of candidates compared per step.
 const WINDOW: usize = 24;
@@ -199,9 +198,9 @@ struct UndoableOrder<'a, 'g> {
     /// Tracks registers and units, with undo.
     resources: Resources,
     /// The registers and units that the issued items occupy.
-    slot: ResourceSlot,
+    resource_slot: ResourceSlot,
     /// For each register group, whether it is live.
-    live: Vec<bool>,
+    is_live: Vec<bool>,
     /// For each register group, the number of its readers that have not issued.
     unissued_readers: Vec<u32>,
     /// For each register group, the number of its first general register in [`Resources`]. The last entry marks the end.
@@ -227,9 +226,9 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             earliest: graph.start_cycles(),
             unissued_predecessors: graph.predecessor_counts().to_vec(),
             ready: (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).collect(),
-            resources: Resources::new(Tracking::default()),
-            slot: ResourceSlot::default(),
-            live: groups.map_or_else(Vec::new, Groups::live_at_start),
+            resources: Resources::default(),
+            resource_slot: ResourceSlot::default(),
+            is_live: groups.map_or_else(Vec::new, Groups::live_at_start),
             unissued_readers: groups.map_or_else(Vec::new, Groups::reader_counts),
             initial_pressure: groups.map_or(0, |groups| groups.counts_at_start()[0]),
         }
@@ -237,7 +236,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
 
     /// Returns the number of general registers that are live now.
     fn pressure(&self) -> i32 {
-        self.initial_pressure + self.slot.pressure()
+        self.initial_pressure + self.resource_slot.pressure()
     }
 
     /// Returns the registers and the unit that an item takes if it issues next. A register that no later item reads is marked as a last
@@ -253,11 +252,11 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
                 }
             };
             for &group in groups.reads(node) {
-                let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.live[group as usize];
+                let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.is_live[group as usize];
                 push(group, false, is_last);
             }
             for &group in groups.writes(node) {
-                if !self.live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
+                if !self.is_live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
                     push(group, true, false);
                 }
             }
@@ -316,10 +315,10 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     fn issue(&mut self, node: u32, reason: Reason, runner_up: Option<u32>) {
         let resource_needs = self.resource_needs(node);
         let clock = self.clock.clone();
-        let undo = self.resources.schedule(&resource_needs, &mut self.slot);
+        let undo = self.resources.schedule(&resource_needs, &mut self.resource_slot);
         let mut old_liveness = Vec::new();
         if let Some(groups) = self.groups {
-            let live = &mut self.live;
+            let live = &mut self.is_live;
             let mut set = |group: u32, value: bool| {
                 let old = std::mem::replace(&mut live[group as usize], value);
                 if old != value {
@@ -379,9 +378,9 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             self.unissued_predecessors[node as usize] += 1;
         }
         self.clock = step.clock;
-        self.resources.undo(step.undo, &mut self.slot);
+        self.resources.undo(step.undo, &mut self.resource_slot);
         for &(group, old) in step.old_liveness.iter().rev() {
-            self.live[group as usize] = old;
+            self.is_live[group as usize] = old;
         }
         if let Some(groups) = self.groups {
             groups.reads(step.node).iter().for_each(|&group| self.unissued_readers[group as usize] += 1);
@@ -511,7 +510,13 @@ mod tests {
         let analysis = RegionAnalysis::new(&region);
         let mut order = UndoableOrder::new(&analysis, groups.as_ref());
         let state = |order: &UndoableOrder<'_, '_>| {
-            let figures = (order.clock.cycle, order.clock.unit_free_cycles, order.slot, order.live.clone(), order.unissued_readers.clone());
+            let figures = (
+                order.clock.cycle,
+                order.clock.unit_free_cycles,
+                order.resource_slot,
+                order.is_live.clone(),
+                order.unissued_readers.clone(),
+            );
             (order.ready.clone(), order.earliest.clone(), order.unissued_predecessors.clone(), figures)
         };
         let mut states = Vec::new();

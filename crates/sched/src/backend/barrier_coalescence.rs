@@ -47,7 +47,7 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
         let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
         for &inst in &function.blocks[block].insts {
             if let Some(number) = whole_block_barrier(function, inst) {
-                // The analysis is done only for functions that need it.
+                // The analysis of divergent synchronizations runs at the first repeated barrier of the function: most functions have none.
                 let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
                     let split = split.get_or_insert_with(|| divergent_synchronizations(function));
                     function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_synchronize(function, other, number))

@@ -31,7 +31,7 @@ use crate::resource::Costs;
 pub struct Length {
     /// Cycles until the last instruction has issued.
     pub issued: u32,
-    /// Cycles until, in addition, all results that are read after the region are available.
+    /// Cycles until the last instruction has issued and all results that are read after the region are available.
     pub done: u32,
 }
 

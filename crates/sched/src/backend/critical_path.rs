@@ -10,9 +10,9 @@
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
 //! | result | priority weights for other strategies | an order | the engine needs no separate weight pass |
-//! | path | from the graph's root | to the end of the region, with the results that leave it | what remains decides |
+//! | path | from the graph's root | to the end of the region, with the results that leave it | the remaining cycles determine the length |
 
-use super::engine::{CRITERIA, Candidate, Priority, RegionAnalysis, engine_reasons, schedule_by};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, schedule_by};
 use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 
@@ -23,7 +23,7 @@ impl Priority for ByCriticalPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::MakesReady];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         [-i64::from(candidate.stall), candidate.height.into(), candidate.newly_ready.into(), 0, 0]
     }
 }

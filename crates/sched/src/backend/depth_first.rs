@@ -20,7 +20,7 @@
 //! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
 //! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
 
-use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, run};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -36,7 +36,7 @@ impl Priority for ByChain {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let stall = candidate.stall.saturating_sub(self.tolerated_stall);
         [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
     }
@@ -84,8 +84,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     )
 }
 
-/// Returns the new order if it needs fewer registers than the source order, or as many and fewer cycles. After register allocation, only
-/// cycles count.
+/// Returns `new` if it needs fewer registers than the order `source`, or the same number of registers and fewer cycles; otherwise `source`.
+/// After register allocation, only cycles count.
 pub(super) fn keep_fewer_registers(region: &Region<'_>, new: Proposal, source: Proposal) -> Proposal {
     let cost = |proposal: &Proposal| {
         let cycles = proposal.length.issued + proposal.length.done;

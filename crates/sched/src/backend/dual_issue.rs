@@ -25,7 +25,7 @@
 //! | hook | a callback of the ready list | a criterion of the priority | the engine compares candidates anyway |
 //! | compatibility | two functions | different units, no branch, no dependence | nothing else is known about such machines |
 
-use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, schedule_by};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, schedule_by};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -39,7 +39,7 @@ struct ByPairs;
 impl Priority for ByPairs {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DualIssue, Reason::DependencyCycle, Reason::MakesReady];
 
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         [-i64::from(candidate.stall), candidate.can_dual_issue.into(), candidate.height.into(), candidate.newly_ready.into(), 0]
     }
 }
@@ -105,6 +105,7 @@ impl Strategy for Pairing {
     }
 }
 
+/// Schedules a region by the strategy `pairing`. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let first = weighted::best_order(region, groups.as_ref());

@@ -35,7 +35,7 @@ use crate::code::Item;
 use crate::pressure::{Counts, PressureTracker};
 
 /// Maximum number of criteria of a strategy.
-pub(super) const CRITERIA: usize = 5;
+pub(super) const MAX_CRITERIA: usize = 5;
 /// Number of candidates to compare per step: by highest rank, by original order, and by earliest arrival of their operands.
 const WINDOW: (usize, usize, usize) = (14, 8, 8);
 /// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
@@ -88,8 +88,8 @@ pub(super) struct Candidate {
     pub height: u32,
     /// Number of successors that become ready when the item issues. Only the first few successors are examined, which bounds the time.
     pub newly_ready: u32,
-    /// Change of the number of live registers of each class; zeros after register allocation.
-    pub change: Counts,
+    /// Change of the number of live registers of each class if the item issues next; zeros after register allocation.
+    pub pressure_change: Counts,
     /// Step at which its latest predecessor issued, counted from 1; 0 without predecessors.
     pub last_predecessor_step: u32,
     /// Whether some reader of its results waits for a scoreboard.
@@ -115,7 +115,7 @@ pub(super) trait Priority {
     }
 
     /// Returns the value of each criterion. The first criterion in which two candidates differ decides; the higher value wins.
-    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA];
+    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA];
 
     /// Called when a candidate has issued, so that the priority can depend on earlier decisions.
     fn on_issue(&mut self, _facts: &RegionAnalysis<'_>, _candidate: &Candidate) {}
@@ -207,7 +207,7 @@ pub(super) fn excess(peak: &Counts, region: &Region<'_>) -> i32 {
     peak.iter().zip(region.settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
 }
 
-/// Returns the maximum number of live registers of an order.
+/// Returns the maximum number of live registers of each class for an order.
 pub(super) fn peak(groups: Option<&Groups>, order: &[u32]) -> Counts {
     groups.map_or([0; 4], |groups| {
         let mut live = Live::new(groups, Direction::Forward);
@@ -330,16 +330,16 @@ impl Engine<'_, '_> {
         window.sort_unstable();
         window.dedup();
         let settings = self.analysis.region.settings;
-        let live = self.live.as_ref().map_or([0; 4], Live::now);
+        let live = self.live.as_ref().map_or([0; 4], Live::counts);
         let saves = self.live.is_some() && (settings.mode == ScheduleMode::ReduceReg || live[0] > settings.budget.scarce_above);
         let mut best: Option<(Candidate, CriterionValues)> = None;
         let mut second: Option<(Candidate, CriterionValues)> = None;
         for node in window {
             let candidate = self.candidate(node);
-            let over = |class: usize| live[class] + candidate.change[class] - settings.budget.registers[class];
-            let taken = (0..candidate.change.len()).filter(|&class| candidate.change[class] > 0);
+            let over = |class: usize| live[class] + candidate.pressure_change[class] - settings.budget.registers[class];
+            let taken = (0..candidate.pressure_change.len()).filter(|&class| candidate.pressure_change[class] > 0);
             let excess = taken.map(over).max().unwrap_or(0).max(0);
-            let freed = if saves { -candidate.change[0] } else { 0 };
+            let freed = if saves { -candidate.pressure_change[0] } else { 0 };
             let values = CriterionValues {
                 register_values: [(-excess).into(), freed.into()],
                 strategy_values: priority.measure(self.analysis, &candidate),
@@ -371,7 +371,7 @@ impl Engine<'_, '_> {
                 .take(MAX_EXAMINED_SUCCESSORS)
                 .filter(|edge| self.unissued_predecessors[edge.node as usize] == 1)
                 .count() as u32,
-            change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
+            pressure_change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
             last_predecessor_step: self.last_predecessor_step[index],
             sets_scoreboard: analysis.sets_scoreboard[index],
             awaits_scoreboard: self.awaits_scoreboard[index],
@@ -426,7 +426,7 @@ struct CriterionValues {
     /// scarce.
     register_values: [i64; 2],
     /// The criteria of the strategy ([`Priority::measure`]).
-    strategy_values: [i64; CRITERIA],
+    strategy_values: [i64; MAX_CRITERIA],
 }
 
 impl CriterionValues {
@@ -469,7 +469,7 @@ pub(super) mod testing {
     use super::*;
     use crate::check;
     use crate::code::{Code, from_machine};
-    use crate::graph::{Builder, Graph};
+    use crate::graph::{Graph, GraphBuilder};
     use crate::pressure::BlockLiveness;
     use crate::resource::Costs;
     use oriole_hardware::{Model, Profile};
@@ -494,7 +494,7 @@ pub(super) mod testing {
         pub(in super::super) fn new(lines: &[&str]) -> TestRegion {
             let target = Target::parse("sm_90a").unwrap();
             let code = from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>());
-            let graph = Builder::new(Model::of(target), code.registers()).build(&code, 0..code.items.len());
+            let graph = GraphBuilder::new(Model::of(target), code.registers()).build(&code, 0..code.items.len());
             let settings = Settings {
                 mode: ScheduleMode::Ilp,
                 stage: AllocationStage::Pre,

@@ -69,11 +69,14 @@ fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<Code
 
 /// The block and the instruction that define each value; kept up to date while instructions move.
 struct Definitions {
+    /// For each value, the block of its defining instruction; `None` if no instruction defines it.
     blocks: IndexVec<Value, Option<Block>>,
+    /// For each value, its defining instruction; `None` if no instruction defines it.
     insts: IndexVec<Value, Option<Inst>>,
 }
 
 impl Definitions {
+    /// Collects the definitions of all values of a function.
     fn new(function: &Function) -> Definitions {
         let mut definitions =
             Definitions { blocks: IndexVec::filled(function.values.len(), None), insts: IndexVec::filled(function.values.len(), None) };

@@ -16,7 +16,7 @@
 //! | interleaving | "aggressive", no rule given | readers of older results first | the reader of the newest result would stall |
 //! | memory classes | hot and cold spaces | the latency of each edge in the model | one rule for loads, textures and special functions |
 
-use super::engine::{CRITERIA, Candidate, LONG_LATENCY, Priority, RegionAnalysis, engine_reasons, enter_region, run};
+use super::engine::{Candidate, LONG_LATENCY, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -54,7 +54,7 @@ impl Priority for ByMemoryPath {
     }
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let path = self.paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }

@@ -108,7 +108,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let (order, search) = if reaches_bound {
         (best.order, Search::Optimal)
     } else if items > knobs.permutation_size.min(MAX_ITEMS) || region.costs.dual_issue() {
-        // The search issues one instruction in a cycle.
+        // The search issues at most one instruction per cycle, so it cannot be used on machines with dual issue.
         (best.order, Search::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);
@@ -143,7 +143,7 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
 #[derive(Clone)]
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
-    issued: u32,
+    issued_set: u32,
     /// The current cycle, and the cycles in which units and results become available.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
@@ -231,7 +231,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     fn search(&mut self, budget: &mut SearchBudget) -> bool {
         let graph = self.analysis.region.graph;
         let start = PartialSchedule {
-            issued: 0,
+            issued_set: 0,
             clock: Clock::new(self.analysis.region.costs),
             earliest: graph.start_cycles(),
             unissued_predecessors: graph.predecessor_counts().to_vec(),
@@ -256,7 +256,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             let free = partial.clock.unit_free_cycles.get(analysis.unit(node)).copied().unwrap_or(0);
             partial.earliest[node as usize].max(partial.clock.cycle).max(free)
         };
-        let is_ready = |&node: &u32| partial.issued & (1 << node) == 0 && partial.unissued_predecessors[node as usize] == 0;
+        let is_ready = |&node: &u32| partial.issued_set & (1 << node) == 0 && partial.unissued_predecessors[node as usize] == 0;
         let mut ready: Vec<u32> = (0..items).filter(is_ready).collect();
         // Items that can issue soonest and have the longest paths are tried first, so that a good order is found early and prunes the rest.
         ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(analysis.heights[node as usize]), node));
@@ -281,7 +281,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     fn issue(&self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
         let (mut next, graph, item) = (partial.clone(), self.analysis.region.graph, self.analysis.item(node));
         let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
-        next.issued |= 1 << node;
+        next.issued_set |= 1 << node;
         next.length.add(at, graph.tail(node));
         if let Some(live) = &mut next.live {
             live.step(node, &mut |_| {});
@@ -300,7 +300,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     fn completion_bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
         let (analysis, graph) = (self.analysis, self.analysis.region.graph);
         let items = graph.items();
-        let is_open = |node: u32| node as usize >= items || partial.issued & (1 << node) == 0;
+        let is_open = |node: u32| node as usize >= items || partial.issued_set & (1 << node) == 0;
         // The head of an item that has not issued is raised by the dependences on other items that have not issued.
         let mut heads: Vec<u32> = partial.earliest.iter().map(|&earliest| earliest.max(partial.clock.cycle)).collect();
         for &node in graph.order.iter().filter(|&&node| is_open(node)) {
@@ -337,12 +337,12 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
-        let is_open = |node: usize| node >= items as usize || partial.issued & (1 << node) == 0;
+        let is_open = |node: usize| node >= items as usize || partial.issued_set & (1 << node) == 0;
         let earliest: Vec<u32> =
             partial.earliest.iter().enumerate().map(|(node, &at)| if is_open(node) { at.max(cycle) } else { 0 }).collect();
         let free = partial.clock.unit_free_cycles.map(|free| free.max(cycle));
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
-        let seen_orders = self.seen_orders.entry(partial.issued).or_default();
+        let seen_orders = self.seen_orders.entry(partial.issued_set).or_default();
         let dominates = |other: &SeenOrder| {
             let all = |first: &[u32], second: &[u32]| first.iter().zip(second).all(|(first, second)| first <= second);
             other.cycle <= cycle

@@ -43,7 +43,7 @@ pub(super) struct Ports {
     /// For each bank, the number of different registers that are read from it.
     pub reads: [u8; BANKS],
     /// First general register that is written; [`NO_REGISTER`] if none is.
-    pub written: u16,
+    pub written_register: u16,
     /// Whether the item can read operands from the reuse cache.
     pub can_read_reuse_cache: bool,
     /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
@@ -55,7 +55,7 @@ impl Ports {
     const NOTHING: Ports = Ports {
         slots: [NO_REGISTER; SLOTS],
         reads: [0; BANKS],
-        written: NO_REGISTER,
+        written_register: NO_REGISTER,
         can_read_reuse_cache: false,
         fills_reuse_cache: false,
     };
@@ -104,7 +104,7 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
             ports.slots[slot] = NO_REGISTER;
         }
         let written = code.writes(item).iter().find(|access| access.file == RegFile::General);
-        ports.written = written.map_or(NO_REGISTER, |access| number(access.register));
+        ports.written_register = written.map_or(NO_REGISTER, |access| number(access.register));
         ports
     };
     code.items[graph.region.clone()].iter().map(ports_of).collect()
@@ -123,7 +123,7 @@ pub(super) struct PortState {
     /// Issue cycle of the previous instruction.
     last_issue: u32,
     /// Number of instructions issued so far.
-    issued: u32,
+    issued_count: u32,
     /// Number of operands read from the reuse cache so far.
     pub reuse_hits: u32,
     /// Number of cycles lost by bank conflicts so far.
@@ -137,7 +137,7 @@ impl Default for PortState {
             banks_free_cycle: 0,
             last_written: NO_REGISTER,
             last_issue: 0,
-            issued: 0,
+            issued_count: 0,
             reuse_hits: 0,
             conflict_cycles: 0,
         }
@@ -158,7 +158,7 @@ impl PortState {
         let mut hits = 0;
         if ports.can_read_reuse_cache && !self.loses_reuse_cache(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
-                if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
+                if register != NO_REGISTER && register == kept && self.issued_count - by <= REUSE_DISTANCE {
                     hits += 1;
                     let bank = &mut reads[usize::from(register) % BANKS];
                     *bank = bank.saturating_sub(1);
@@ -171,7 +171,7 @@ impl PortState {
 
     /// Returns whether an item writes the same general register as the previous instruction.
     pub(super) fn writes_again(&self, ports: &Ports) -> bool {
-        ports.written != NO_REGISTER && ports.written == self.last_written
+        ports.written_register != NO_REGISTER && ports.written_register == self.last_written
     }
 
     /// Updates the state for an item that issues in cycle `at`.
@@ -185,21 +185,21 @@ impl PortState {
         if ports.reads_banks() {
             self.banks_free_cycle = at + 1 + busy;
         }
-        self.issued += 1;
+        self.issued_count += 1;
         if ports.can_read_reuse_cache {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
                 // A guarded instruction may not execute, so it leaves no register in the cache, but it still evicts the contents of its
                 // slots.
-                self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued);
+                self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued_count);
             }
         }
         // A cached copy of a register that is overwritten is stale.
-        if ports.written != NO_REGISTER {
-            for kept in self.reuse_cache.iter_mut().filter(|kept| kept.0 == ports.written) {
+        if ports.written_register != NO_REGISTER {
+            for kept in self.reuse_cache.iter_mut().filter(|kept| kept.0 == ports.written_register) {
                 kept.0 = NO_REGISTER;
             }
         }
-        self.last_written = ports.written;
+        self.last_written = ports.written_register;
         self.last_issue = at;
     }
 }

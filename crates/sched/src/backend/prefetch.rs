@@ -71,6 +71,7 @@ struct PrefetchPlan {
 }
 
 impl PrefetchPlan {
+    /// Chooses the cache lines to prefetch in a loop, and the distance in iterations; `None` if no load of the loop gains from a prefetch.
     fn find(
         function: &Function,
         single_loop: &SingleBlockLoop,

@@ -14,7 +14,7 @@ use super::clock::estimate;
 use super::knobs::Knobs;
 use crate::code::from_ir::{ValueNumbers, push_values};
 use crate::code::products::ProductRegisters;
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::resource::Costs;
 
 /// The hardware data and parameters for a strategy that changes a function.
@@ -167,12 +167,16 @@ pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: im
 
 /// Computes idle issue slots and critical paths of the blocks of a function.
 pub(super) struct BlockTimes<'a> {
+    /// The hardware data and parameters.
     context: RearrangeContext<'a>,
+    /// The register numbers of the SSA values.
     numbers: ValueNumbers,
+    /// The registers whose accesses keep their order with fences and waits of matrix products.
     products: ProductRegisters,
 }
 
 impl<'a> BlockTimes<'a> {
+    /// Numbers the values of a function. The blocks themselves are analyzed on request.
     pub(super) fn new(function: &Function, context: RearrangeContext<'a>) -> BlockTimes<'a> {
         let numbers = ValueNumbers::new(function);
         let products = ProductRegisters::on_values(function, &numbers);
@@ -183,7 +187,7 @@ impl<'a> BlockTimes<'a> {
     pub(super) fn idle_slots(&self, function: &Function, block: Block) -> u32 {
         let mut code = self.numbers.empty();
         function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
-        let mut builder = Builder::new(self.context.model, code.registers());
+        let mut builder = GraphBuilder::new(self.context.model, code.registers());
         let mut idle = 0;
         for region in code.regions(0..code.items.len(), usize::MAX) {
             let graph = builder.build(&code, region.clone());
@@ -198,7 +202,7 @@ impl<'a> BlockTimes<'a> {
     pub(super) fn heights(&self, function: &Function, block: Block) -> Vec<u32> {
         let mut code = self.numbers.empty();
         function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
-        let mut builder = Builder::new(self.context.model, code.registers());
+        let mut builder = GraphBuilder::new(self.context.model, code.registers());
         let mut heights = vec![0; code.items.len()];
         for region in code.regions(0..code.items.len(), usize::MAX) {
             let graph = builder.build(&code, region.clone());

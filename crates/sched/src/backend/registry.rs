@@ -60,17 +60,17 @@ impl Backend {
     /// List scheduling with ordered trees, several attempts per region ([`super::tree`]).
     pub const C: Backend = Backend(2);
 
-    /// The best of several strategies for each region ([`super::combined`]).
+    /// Schedules each region by several strategies, and keeps the best order ([`super::combined`]).
     pub const COMBINED: Backend = Backend(12);
     /// List scheduling by the longest path ([`super::critical_path`]).
     pub const CRITICAL_PATH: Backend = Backend(5);
-    /// Motion between blocks ([`super::global`]).
+    /// Moves instructions between blocks ([`super::global`]).
     pub const GLOBAL: Backend = Backend(13);
-    /// Loads of the next iteration before the arithmetic of this one ([`super::software_pipelining`]).
+    /// Loads the data of the next iteration before the arithmetic of this one ([`super::software_pipelining`]).
     pub const SOFTWARE_PIPELINING: Backend = Backend(14);
     /// Schedules loop bodies for few cycles per iteration ([`super::loop_aware`]).
     pub const LOOP_AWARE: Backend = Backend(9);
-    /// Regions with matrix products ([`super::tensor`]).
+    /// Schedules regions with matrix products ([`super::tensor`]).
     pub const TENSOR: Backend = Backend(10);
 
     /// The three schedulers of the published description, which `--sched-backend` names.

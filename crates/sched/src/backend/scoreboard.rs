@@ -17,7 +17,7 @@
 //! |---|---|---|---|
 //! | means | reuse of barrier registers | the order | the assignment of scoreboards is a pass of its own (phase 115), which reuses them |
 
-use super::engine::{CRITERIA, Candidate, Priority, RegionAnalysis, engine_reasons, enter_region, run};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -33,7 +33,7 @@ impl Priority for ByScoreboards {
     const CRITERIA: &'static [Reason] = &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.max_in_flight;
         let frees = candidate.awaits_scoreboard && !candidate.sets_scoreboard;
         [-i64::from(crowds), -i64::from(candidate.stall), frees.into(), candidate.height.into(), 0]

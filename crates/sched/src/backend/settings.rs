@@ -10,7 +10,7 @@ pub enum ScheduleMode {
     ReduceReg,
     /// Minimizes cycles by instruction-level parallelism, within the register budget.
     Ilp,
-    /// As [`ScheduleMode::Ilp`], and issues matrix products consecutively, in batches.
+    /// Minimizes cycles like [`ScheduleMode::Ilp`], and issues matrix products consecutively, in batches.
     DynBatch,
 }
 

@@ -67,8 +67,8 @@ fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<Code
     })
 }
 
-/// Calls `change` for every loop of one block, in layout order. `change` may change the instructions of a function, but not its
-/// control-flow graph, and appends its changes to the list, which is returned.
+/// Calls `change` for every loop of one block, in layout order, and returns the changes that these calls append to the list. `change` may
+/// change the instructions of a function, but not its control-flow graph.
 pub(super) fn change_loops(
     function: &mut Function,
     context: RearrangeContext<'_>,
@@ -152,7 +152,7 @@ pub(super) fn branch_guard(function: &Function, from: Block, to: Block) -> Optio
 
 /// The loads of a loop that are moved one iteration ahead.
 struct PipelinedLoads {
-    /// The loads, in order.
+    /// The loads, in program order.
     loads: Vec<Inst>,
     /// The instructions of the loop that compute their addresses, in program order.
     address_insts: Vec<Inst>,
@@ -272,6 +272,7 @@ fn choose_loads(
 /// Copies instructions of a loop for another iteration: maps each value to its replacement in the copies.
 #[derive(Clone)]
 pub(super) struct ValueRenaming {
+    /// For each value of the loop, the registers that replace it in the copies.
     parts: FxHashMap<Value, Part>,
 }
 

@@ -26,7 +26,7 @@
 use oriole_hardware::units::Unit;
 use oriole_isa::Opcode;
 
-use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -64,7 +64,7 @@ impl Priority for ByProducts {
         &[Reason::Cost, Reason::LoadSpacing, Reason::Batch, Reason::OtherAccumulator, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let (product, load) = (is_product(analysis, candidate.node), is_load(analysis, candidate.node));
         // A load is due after `products_per_load` products; until then products come first. Before the first product, loads are always due.
         let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;

@@ -10,17 +10,17 @@ use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 use super::weighted::WeightedScheduling;
 
-/// A strategy that orders the regions of a function as backend B, and does one thing more.
+/// A strategy that orders the regions of a function as backend B does, with one [`Variation`].
 pub(super) struct WeightedVariant {
     /// The name on the command line.
     pub(super) name: &'static str,
     /// The one-line description for help texts.
     pub(super) description: &'static str,
-    /// What the strategy does beyond ordering the regions.
+    /// The difference from backend B.
     pub(super) variation: Variation,
 }
 
-/// What a [`WeightedVariant`] does beyond ordering the regions of a function.
+/// The difference between a [`WeightedVariant`] and backend B, outside of the scheduling of regions.
 pub(super) enum Variation {
     /// Changes the compiled function before its regions are ordered, by a callback that returns each change with its reason.
     Rearrange(fn(&mut Function, RearrangeContext<'_>) -> Vec<CodeChange>),

@@ -54,8 +54,8 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
         class,
         opcode,
         guarded: data.guard.is_some(),
-        exchanges: opcode.is_some_and(effect::depends_on_active_threads),
-        converged: opcode.is_some_and(effect::depends_on_active_threads)
+        exchanges_lanes: opcode.is_some_and(effect::depends_on_active_threads),
+        needs_convergence: opcode.is_some_and(effect::depends_on_active_threads)
             || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
         effect,
         reads: &reg_accesses.reads,
@@ -72,8 +72,8 @@ fn push_sched_barrier(code: &mut Code) {
         class: pseudo_class(),
         opcode: None,
         guarded: false,
-        converged: false,
-        exchanges: false,
+        needs_convergence: false,
+        exchanges_lanes: false,
         effect: OrderEffect::SchedBarrier,
         reads: &[],
         writes: &[],
@@ -160,7 +160,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
         OpcodeOrder::Free => OrderEffect::None,
         // An `EXIT` without a guard ends the block, so nothing may move past it.
         OpcodeOrder::Order(OrderEffect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => OrderEffect::SchedBarrier,
-        // A prefetch that the compiler inserted may be executed anywhere; one of the program is described as volatile.
+        // A prefetch that the compiler inserted may be executed anywhere; a prefetch of the PTX program is described as volatile.
         OpcodeOrder::Order(OrderEffect::Fence)
             if data.modifiers.contains(&Symbol::PF1) && opcode == Opcode::CCTL && described.is_some_and(|access| !access.volatile) =>
         {

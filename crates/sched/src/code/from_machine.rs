@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
+use super::{Address, AliasSpace, Code, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass, RegisterGroup};
 
 /// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
@@ -19,8 +19,11 @@ const FILE_SIZE: u32 = 256;
 
 /// Returns code on physical registers without items, with one register group per register.
 pub fn empty() -> Code {
-    static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
-        FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of_file(file), weight: 1 })).collect()
+    static GROUPS: LazyLock<Vec<RegisterGroup>> = LazyLock::new(|| {
+        FILES
+            .iter()
+            .flat_map(|&file| (0..FILE_SIZE).map(move |_| RegisterGroup { class: RegisterClass::of_file(file), weight: 1 }))
+            .collect()
     });
     Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
@@ -98,8 +101,8 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'
         class,
         opcode: Some(instruction.opcode),
         guarded: !instruction.guard.is_always(),
-        exchanges: effect::depends_on_active_threads(instruction.opcode),
-        converged: effect::depends_on_active_threads(instruction.opcode) || reads.iter().chain(&writes).any(is_uniform),
+        exchanges_lanes: effect::depends_on_active_threads(instruction.opcode),
+        needs_convergence: effect::depends_on_active_threads(instruction.opcode) || reads.iter().chain(&writes).any(is_uniform),
         effect,
         reads: &reads,
         writes: &writes,

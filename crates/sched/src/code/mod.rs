@@ -105,9 +105,9 @@ pub enum OrderEffect {
     Clock,
     /// A fence. No memory access moves across it.
     Fence,
-    /// A barrier between threads. No memory access and no item with [`Item::exchanges`] moves across it.
+    /// A barrier between threads. No memory access and no item with [`Item::exchanges_lanes`] moves across it.
     Barrier,
-    /// A point where threads may diverge or reconverge. No memory access and no item with [`Item::converged`] moves across it.
+    /// A point where threads may diverge or reconverge. No memory access and no item with [`Item::needs_convergence`] moves across it.
     Sync,
     /// A scheduling barrier. No item moves across it.
     SchedBarrier,
@@ -124,24 +124,23 @@ pub struct Item {
     pub guarded: bool,
     /// Whether the result depends on which threads of the warp execute the item together. True for shuffles and votes, and for every access
     /// of a uniform register, because diverged threads share uniform registers.
-    pub converged: bool,
-    /// Whether the item exchanges data between the threads of the warp (shuffles, votes, warp-wide products). Implies `converged`.
-    pub exchanges: bool,
+    pub needs_convergence: bool,
+    /// Whether the item exchanges data between the threads of the warp (shuffles, votes, warp-wide products). Implies `needs_convergence`.
+    pub exchanges_lanes: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
-    /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
+    /// Index in [`Code::reg_accesses`] of the first read. The reads are followed by the writes.
     first_access: u32,
-    /// Number of reads.
-    reads: u16,
-    /// Number of writes.
-    writes: u16,
-    /// Index in [`Code::item_groups`] of the first register group read; `read_groups` groups that are read are followed by `written_groups`
-    /// groups that are written.
+    /// Number of registers read.
+    read_count: u16,
+    /// Number of registers written, tied operands included.
+    write_count: u16,
+    /// Index in [`Code::item_groups`] of the first register group read. The groups that are read are followed by those that are written.
     first_group: u32,
     /// Number of register groups read.
-    read_groups: u16,
+    read_group_count: u16,
     /// Number of register groups written.
-    written_groups: u16,
+    written_group_count: u16,
     /// Index in [`Code::ordered`] of the first ordered register.
     first_ordered: u32,
     /// Number of ordered registers of the item (registers that it does not access, but whose accesses must not move across it).
@@ -181,7 +180,7 @@ impl RegisterClass {
 
 /// A register group: a set of registers with one live range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Group {
+pub struct RegisterGroup {
     /// The register class. `None` if these registers do not count for register pressure.
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
@@ -204,7 +203,7 @@ pub struct Code {
     /// Ordered registers of all items, contiguous per item.
     ordered: Vec<u32>,
     /// All register groups.
-    groups: Cow<'static, [Group]>,
+    groups: Cow<'static, [RegisterGroup]>,
     /// Number of different registers.
     registers: u32,
 }
@@ -218,24 +217,24 @@ pub struct NewItem<'a> {
     pub opcode: Option<Opcode>,
     /// Whether the item has a guard; see [`Item::guarded`].
     pub guarded: bool,
-    /// Whether the result depends on the set of executing threads; see [`Item::converged`].
-    pub converged: bool,
-    /// Whether the item exchanges data between threads; see [`Item::exchanges`].
-    pub exchanges: bool,
+    /// Whether the result depends on which threads execute the item together; see [`Item::needs_convergence`].
+    pub needs_convergence: bool,
+    /// Whether the item exchanges data between threads; see [`Item::exchanges_lanes`].
+    pub exchanges_lanes: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
     /// Registers that the item reads.
     pub reads: &'a [RegAccess],
     /// Registers that the item writes.
     pub writes: &'a [RegAccess],
-    /// How many of `writes`, at its end, are tied operands: the item overwrites them with a result that has a register group of its own, so
-    /// they do not count as results.
+    /// Number of tied operands, which are at the end of `writes`. The item overwrites them with a result that has a register group of its
+    /// own, so they do not count as results.
     pub tied_writes: usize,
 }
 
 impl Code {
     /// Returns code without items. `registers` is the number of different registers; `groups` lists all register groups.
-    pub fn new(registers: u32, groups: impl Into<Cow<'static, [Group]>>) -> Code {
+    pub fn new(registers: u32, groups: impl Into<Cow<'static, [RegisterGroup]>>) -> Code {
         Code { registers, groups: groups.into(), ..Code::default() }
     }
 
@@ -245,7 +244,7 @@ impl Code {
     }
 
     /// Returns all register groups.
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &[RegisterGroup] {
         &self.groups
     }
 
@@ -255,21 +254,21 @@ impl Code {
         self.reg_accesses.extend_from_slice(new.reads);
         self.reg_accesses.extend_from_slice(new.writes);
         let first_group = self.item_groups.len();
-        let read_groups = self.add_groups(new.reads, &group_of);
-        let written_groups = self.add_groups(&new.writes[..new.writes.len() - new.tied_writes], &group_of);
+        let read_group_count = self.add_groups(new.reads, &group_of);
+        let written_group_count = self.add_groups(&new.writes[..new.writes.len() - new.tied_writes], &group_of);
         self.items.push(Item {
             class: new.class,
             opcode: new.opcode,
             guarded: new.guarded,
-            converged: new.converged,
-            exchanges: new.exchanges,
+            needs_convergence: new.needs_convergence,
+            exchanges_lanes: new.exchanges_lanes,
             effect: new.effect,
             first_access,
-            reads: new.reads.len() as u16,
-            writes: new.writes.len() as u16,
+            read_count: new.reads.len() as u16,
+            write_count: new.writes.len() as u16,
             first_group: first_group as u32,
-            read_groups,
-            written_groups,
+            read_group_count,
+            written_group_count,
             first_ordered: self.ordered.len() as u32,
             ordered_count: 0,
             drains_products: false,
@@ -290,7 +289,7 @@ impl Code {
         &self.ordered[start..start + usize::from(item.ordered_count)]
     }
 
-    /// Appends the register groups of `reg_accesses`, each once, to [`Code::item_groups`]. Returns how many were appended.
+    /// Appends the register groups of `reg_accesses`, each once, to [`Code::item_groups`]. Returns the number of groups appended.
     fn add_groups(&mut self, reg_accesses: &[RegAccess], group_of: &impl Fn(u32) -> u32) -> u16 {
         let start = self.item_groups.len();
         for access in reg_accesses {
@@ -305,25 +304,25 @@ impl Code {
     /// Returns the registers that an item reads.
     pub fn reads(&self, item: &Item) -> &[RegAccess] {
         let start = item.first_access as usize;
-        &self.reg_accesses[start..start + usize::from(item.reads)]
+        &self.reg_accesses[start..start + usize::from(item.read_count)]
     }
 
     /// Returns the registers that an item writes.
     pub fn writes(&self, item: &Item) -> &[RegAccess] {
-        let start = item.first_access as usize + usize::from(item.reads);
-        &self.reg_accesses[start..start + usize::from(item.writes)]
+        let start = item.first_access as usize + usize::from(item.read_count);
+        &self.reg_accesses[start..start + usize::from(item.write_count)]
     }
 
     /// Returns the indices of the register groups that an item reads, each once.
     pub fn read_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize;
-        &self.item_groups[start..start + usize::from(item.read_groups)]
+        &self.item_groups[start..start + usize::from(item.read_group_count)]
     }
 
     /// Returns the indices of the register groups that an item writes, each once.
     pub(crate) fn written_groups(&self, item: &Item) -> &[u32] {
-        let start = item.first_group as usize + usize::from(item.read_groups);
-        &self.item_groups[start..start + usize::from(item.written_groups)]
+        let start = item.first_group as usize + usize::from(item.read_group_count);
+        &self.item_groups[start..start + usize::from(item.written_group_count)]
     }
 
     /// Returns the base registers of an address.

@@ -235,14 +235,14 @@ mod tests {
     }
 
     /// Moves the item at `from` to `to` and returns the verdict of the checker, and whether the dependency graph allows the new order.
-    fn moved(code: &Code, from: usize, to: usize) -> (Result<(), OrderViolation>, bool) {
+    fn check_move(code: &Code, from: usize, to: usize) -> (Result<(), OrderViolation>, bool) {
         // The last item, `EXIT`, is a scheduling barrier.
         let items = code.items.len() - 1;
         let mut order: Vec<usize> = (0..items).collect();
         let item = order.remove(from);
         order.insert(to, item);
         let model = oriole_hardware::Model::of(oriole_isa::Target::parse("sm_90a").unwrap());
-        let graph = crate::graph::Builder::new(model, code.registers()).build(code, 0..items);
+        let graph = crate::graph::GraphBuilder::new(model, code.registers()).build(code, 0..items);
         let place: Vec<usize> = (0..items).map(|item| order.iter().position(|&other| other == item).unwrap()).collect();
         // Nodes after the items join several edges; an item that is reached through them counts, too.
         let reached = |start: usize| {
@@ -283,7 +283,7 @@ mod tests {
         let code = code(PRODUCT);
         // `%7` moves before the wait, before the product and before the fence; `%5` moves after the wait.
         for (from, to) in [(11, 9), (11, 6), (11, 4), (8, 9)] {
-            assert_eq!(moved(&code, from, to), (Ok(()), true), "{from} to {to}");
+            assert_eq!(check_move(&code, from, to), (Ok(()), true), "{from} to {to}");
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
         // None of these moves is legal: the sum of the accumulator before the wait, the operand `%9` after the fence, the fence after the
         // product.
         for (from, to) in [(10, 9), (3, 4), (4, 6)] {
-            let (verdict, is_allowed) = moved(&code, from, to);
+            let (verdict, is_allowed) = check_move(&code, from, to);
             assert!(verdict.is_err() && !is_allowed, "{from} to {to}: {verdict:?}, {is_allowed}");
         }
     }
@@ -312,9 +312,9 @@ mod tests {
 "
             ))
         };
-        let (verdict, is_allowed) = moved(&chain(""), 3, 2);
+        let (verdict, is_allowed) = check_move(&chain(""), 3, 2);
         assert!(verdict.is_err() && !is_allowed, "{verdict:?}, {is_allowed}");
         // %1 is read again after the product, so it is copied whichever of the two instructions comes first: the move is allowed.
-        assert_eq!(moved(&chain("    %4:UR = UIADD3 %1[0], 0x4, URZ\n"), 3, 2), (Ok(()), true));
+        assert_eq!(check_move(&chain("    %4:UR = UIADD3 %1[0], 0x4, URZ\n"), 3, 2), (Ok(()), true));
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use oriole_ir::{Function, Part, Value};
 use oriole_support::Index;
 
-use super::{Code, Group, RegisterClass};
+use super::{Code, RegisterClass, RegisterGroup};
 
 /// Largest width of a value, in registers, that is one register group.
 const MAX_GROUP_WIDTH: u8 = 4;
@@ -17,23 +17,27 @@ const MAX_GROUP_WIDTH: u8 = 4;
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
     /// For each value, its lowest register number.
-    first: Vec<u32>,
+    first_registers: Vec<u32>,
     /// For each register number, the register group that it belongs to.
-    group: Vec<u32>,
+    groups_of_registers: Vec<u32>,
     /// All register groups.
-    groups: Vec<Group>,
+    groups: Vec<RegisterGroup>,
 }
 
 impl ValueNumbers {
     /// Assigns register numbers to all values of a function.
     pub fn new(function: &Function) -> ValueNumbers {
-        let mut numbers = ValueNumbers { first: Vec::with_capacity(function.values.len()), group: Vec::new(), groups: Vec::new() };
+        let mut numbers = ValueNumbers {
+            first_registers: Vec::with_capacity(function.values.len()),
+            groups_of_registers: Vec::new(),
+            groups: Vec::new(),
+        };
         for class in function.values.iter() {
-            numbers.first.push(numbers.group.len() as u32);
+            numbers.first_registers.push(numbers.groups_of_registers.len() as u32);
             let (count, weight) = if class.width > MAX_GROUP_WIDTH { (class.width, 1) } else { (1, class.width) };
             for _ in 0..count {
-                numbers.group.extend((0..weight).map(|_| numbers.groups.len() as u32));
-                numbers.groups.push(Group { class: RegisterClass::of_file(class.file), weight });
+                numbers.groups_of_registers.extend((0..weight).map(|_| numbers.groups.len() as u32));
+                numbers.groups.push(RegisterGroup { class: RegisterClass::of_file(class.file), weight });
             }
         }
         numbers
@@ -41,30 +45,30 @@ impl ValueNumbers {
 
     /// Returns the register numbers of a part of a value.
     pub(crate) fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
-        let first = self.first[part.value.position()] + u32::from(part.first);
+        let first = self.first_registers[part.value.position()] + u32::from(part.first);
         first..first + u32::from(part.count)
     }
 
     /// Returns the register numbers of a whole value.
     pub(super) fn registers_of_value(&self, value: Value) -> Range<u32> {
-        let first = self.first[value.position()];
-        let end = self.first.get(value.position() + 1).copied().unwrap_or(self.group.len() as u32);
+        let first = self.first_registers[value.position()];
+        let end = self.first_registers.get(value.position() + 1).copied().unwrap_or(self.groups_of_registers.len() as u32);
         first..end
     }
 
     /// Returns the index of the register group that a register number belongs to.
     pub(super) fn group_of(&self, register: u32) -> u32 {
-        self.group[register as usize]
+        self.groups_of_registers[register as usize]
     }
 
     /// Returns the register groups of a whole value.
     pub(crate) fn groups_of_value(&self, value: Value) -> Range<u32> {
         let Range { start, end } = self.registers_of_value(value);
-        self.group[start as usize]..self.group[end as usize - 1] + 1
+        self.groups_of_registers[start as usize]..self.groups_of_registers[end as usize - 1] + 1
     }
 
     /// Returns code without items for these register numbers.
     pub fn empty(&self) -> Code {
-        Code::new(self.group.len() as u32, self.groups.clone())
+        Code::new(self.groups_of_registers.len() as u32, self.groups.clone())
     }
 }

@@ -6,7 +6,7 @@ use crate::backend::{self, AllocationStage, Budget, CarriedEdge, Knobs, Region, 
 use crate::carried::carried_edges;
 use crate::check::{self};
 use crate::code::Code;
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::occupancy_tradeoff::BlockOutcome;
 use crate::pressure::{Counts, PressureTracker};
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Working state that is reused from block to block, to avoid allocations.
 pub(super) struct BlockScratch<'a, 'm> {
     /// Builds dependency graphs.
-    pub(super) builder: Builder<'m>,
+    pub(super) builder: GraphBuilder<'m>,
     /// Counts live registers.
     pub(super) tracker: PressureTracker,
     /// The scheduler of the backend, which is called for each region.
@@ -26,7 +26,7 @@ pub(super) struct BlockScratch<'a, 'm> {
     /// The results that are in flight at the current position.
     pub(super) in_flight: &'a mut InFlightResults<'m>,
     /// Dependences of the current block on its previous execution, if its only region is the body of a loop.
-    pub(super) carried: Vec<CarriedEdge>,
+    pub(super) carried_edges: Vec<CarriedEdge>,
 }
 
 /// A new order of a block, with its estimated time.
@@ -64,7 +64,7 @@ pub(super) struct BudgetSearch {
 }
 
 impl Scheduler<'_> {
-    /// Schedules a block with at most `allowed` registers of each class. Returns its estimated cycles and its maximum number of live
+    /// Schedules a block with at most `max_live` live registers of each class. Returns its estimated cycles and its maximum number of live
     /// registers.
     pub(super) fn schedule_with_budget(
         &self,
@@ -72,19 +72,19 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
-        allowed: Counts,
+        max_live: Counts,
     ) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
-        let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
+        let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, max_live, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
         let attempt = untraced.schedule_regions(code, range, scratch, &settings);
         let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Searches for an order of a block within a register target. `old` is the number of registers of each class that the old order needs;
-    /// the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within the
-    /// target is searched first.
+    /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order
+    /// needs; the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within
+    /// the target is searched first.
     pub(super) fn find_order(
         &self,
         code: &Code,
@@ -92,12 +92,12 @@ impl Scheduler<'_> {
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
         target: Counts,
-        old: Counts,
+        old_peak: Counts,
     ) -> BudgetSearch {
-        let allowed = elementwise_max(target, old);
+        let max_live = elementwise_max(target, old_peak);
         let mut traced_attempts = Vec::new();
-        if old[0] > self.register_limit as i32 {
-            let mut without_spills = allowed;
+        if old_peak[0] > self.register_limit as i32 {
+            let mut without_spills = max_live;
             without_spills[0] = target[0];
             let found = self.find_within_budget(code, range, scratch, live, without_spills);
             if found.attempt.is_some() {
@@ -105,12 +105,12 @@ impl Scheduler<'_> {
             }
             traced_attempts = found.traced_attempts;
         }
-        let mut found = self.find_within_budget(code, range, scratch, live, allowed);
+        let mut found = self.find_within_budget(code, range, scratch, live, max_live);
         found.traced_attempts.splice(0..0, traced_attempts);
         found
     }
 
-    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
+    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then in
     /// `reduce-reg`.
     fn find_within_budget(
         &self,
@@ -118,20 +118,20 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
-        allowed: Counts,
+        max_live: Counts,
     ) -> BudgetSearch {
         let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
-            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
+            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, max_live, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
             let mut attempt = self.schedule_regions(code, range, scratch, &settings);
             let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
-            let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
+            let fits = found.iter().zip(max_live).all(|(found, max)| *found <= max);
             if self.trace {
                 let verdict =
-                    if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
+                    if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: max_live[0] } };
                 traced_attempts.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
@@ -184,7 +184,7 @@ impl Scheduler<'_> {
         scratch: &mut BlockScratch<'_, '_>,
         settings: &Settings,
     ) -> BlockOrder {
-        let BlockScratch { builder, tracker, scheduler, in_flight, carried } = scratch;
+        let BlockScratch { builder, tracker, scheduler, in_flight, carried_edges } = scratch;
         in_flight.restart_block();
         let strategy = self.backend.strategy();
         let mut attempt = BlockOrder {
@@ -216,7 +216,7 @@ impl Scheduler<'_> {
                 attempt.add_region(code, region, in_flight);
                 continue;
             }
-            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings, carried }, tracker);
+            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings, carried: carried_edges }, tracker);
             let is_better = always_use || schedule.length.is_shorter_than(before);
             attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
             match schedule.search {

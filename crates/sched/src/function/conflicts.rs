@@ -11,7 +11,7 @@ use super::{BlockScratch, ChunkCode, ScheduleError, Scheduler, Stats, chunks};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
 use crate::code::products::ProductRegisters;
 use crate::code::{Code, from_ir, from_machine};
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::pressure::{BlockLiveness, PressureTracker};
 
@@ -26,7 +26,7 @@ impl Scheduler<'_> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
-        let mut builder = Builder::new(self.model, from_machine::empty().registers());
+        let mut builder = GraphBuilder::new(self.model, from_machine::empty().registers());
         let products = ProductRegisters::on_registers(function);
         let blocks = function.layout.clone().into_iter().filter(|&block| {
             let is_short = function.blocks[block].insts.len() <= MAX_ITEMS;
@@ -45,11 +45,11 @@ impl Scheduler<'_> {
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {
-                builder: Builder::new(self.model, chunk_code.code.registers()),
+                builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: other.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
-                carried: Vec::new(),
+                carried_edges: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
@@ -78,7 +78,13 @@ impl Scheduler<'_> {
     }
 
     /// Measures the cost of an order of the instructions of a block.
-    fn cost(&self, function: &Function, products: &ProductRegisters, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> OrderCost {
+    fn cost(
+        &self,
+        function: &Function,
+        products: &ProductRegisters,
+        builder: &mut GraphBuilder<'_>,
+        insts: &[oriole_ir::Inst],
+    ) -> OrderCost {
         let mut code = from_machine::empty();
         insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, products, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();

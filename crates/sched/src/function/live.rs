@@ -10,9 +10,9 @@ use std::ops::Range;
 /// Register groups of the values that are live at the start of a block, phi results included, and at its end.
 pub(crate) struct LiveValues {
     /// Register groups that are live at the start.
-    at_start: Vec<u32>,
+    groups_at_start: Vec<u32>,
     /// Register groups that are live at the end.
-    at_end: Vec<u32>,
+    groups_at_end: Vec<u32>,
 }
 
 impl LiveValues {
@@ -21,14 +21,14 @@ impl LiveValues {
         let groups = |value: oriole_ir::Value| numbers.groups_of_value(value);
         let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
         LiveValues {
-            at_start: liveness.live_in(block).iter().copied().chain(phis).flat_map(groups).collect(),
-            at_end: liveness.live_out(block).iter().copied().flat_map(groups).collect(),
+            groups_at_start: liveness.live_in(block).iter().copied().chain(phis).flat_map(groups).collect(),
+            groups_at_end: liveness.live_out(block).iter().copied().flat_map(groups).collect(),
         }
     }
 
     /// Returns the lists for the pressure tracker.
     pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
-        BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
+        BlockLiveness { live_in: &self.groups_at_start, live_out: &self.groups_at_end }
     }
 }
 

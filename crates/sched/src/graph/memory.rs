@@ -162,7 +162,7 @@ pub(super) struct MemoryOrder {
     last_barrier: Option<u32>,
     /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
     exchanges: Vec<u32>,
-    /// Items with [`Item::converged`] since the latest point of divergence, which must stay before the next one.
+    /// Items with [`Item::needs_convergence`] since the latest point of divergence, which must stay before the next one.
     converged_items: Vec<u32>,
 }
 
@@ -220,13 +220,13 @@ impl MemoryOrder {
                 (self.last_strong, self.last_fence) = (None, Some(node));
             }
         }
-        if item.converged && item.effect != OrderEffect::Sync {
+        if item.needs_convergence && item.effect != OrderEffect::Sync {
             if let Some(from) = self.last_sync {
                 incoming.add(from, 1, EdgeKind::Order, false);
             }
             self.converged_items.push(node);
         }
-        if item.exchanges && !matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync) {
+        if item.exchanges_lanes && !matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync) {
             if let Some(from) = self.last_barrier {
                 incoming.add(from, 1, EdgeKind::Order, false);
             }

@@ -34,8 +34,9 @@ use memory::MemoryOrder;
 
 /// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
-/// Assumed cycles from issue until a result can be read, if the model has no latency for the pair of ports.
-const UNKNOWN_READER: u16 = 6;
+/// Assumed number of cycles from the issue of an instruction until its result can be read, if the model has no latency for the pair of
+/// ports.
+const UNKNOWN_READ_CYCLES: u16 = 6;
 
 /// The dependency graph of one region.
 #[derive(Clone, Default, Debug)]
@@ -185,14 +186,14 @@ impl Graph {
 /// State of one register during the pass over a region.
 #[derive(Clone, Copy)]
 struct RegisterAccesses {
-    /// The region that this state belongs to ([`Builder::stamp`]). State of an earlier region counts as empty.
+    /// The region that this state belongs to ([`GraphBuilder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
     /// Node of the last writer, or [`NONE`].
     writer: u32,
     /// Port by which the last writer writes.
     writer_port: Option<Port>,
-    /// Head of the linked list of readers since the last write: an index into [`Builder::readers`], or [`NONE`].
-    reader: u32,
+    /// Head of the linked list of readers since the last write: an index into [`GraphBuilder::readers`], or [`NONE`].
+    first_reader: u32,
 }
 
 /// An element of the linked list of readers of a register.
@@ -202,12 +203,12 @@ struct ReaderNode {
     node: u32,
     /// Port by which the item reads; `None` if it has none.
     port: Option<Port>,
-    /// Index of the next reader in [`Builder::readers`], or [`NONE`].
+    /// Index of the next reader in [`GraphBuilder::readers`], or [`NONE`].
     next: u32,
 }
 
 /// Builds dependency graphs. Its tables are reused from region to region.
-pub struct Builder<'m> {
+pub struct GraphBuilder<'m> {
     /// The latencies of the target.
     model: &'m Model,
     /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
@@ -227,11 +228,11 @@ pub struct Builder<'m> {
 /// read a result.
 const BARRIER_CYCLES: u16 = 10;
 
-impl<'m> Builder<'m> {
+impl<'m> GraphBuilder<'m> {
     /// Creates a builder for code with `registers` register numbers.
-    pub fn new(model: &'m Model, registers: usize) -> Builder<'m> {
-        let blank = RegisterAccesses { stamp: 0, writer: NONE, writer_port: None, reader: NONE };
-        Builder {
+    pub fn new(model: &'m Model, registers: usize) -> GraphBuilder<'m> {
+        let blank = RegisterAccesses { stamp: 0, writer: NONE, writer_port: None, first_reader: NONE };
+        GraphBuilder {
             model,
             stamp: 0,
             registers: vec![blank; registers],
@@ -312,7 +313,7 @@ impl<'m> Builder<'m> {
             let of_access = |access: &RegAccess| {
                 let reader = item.class.read_port(access.file, 0, 0);
                 let need = access.port.zip(reader).map(|(first, second)| self.model.need(Kind::Raw, access.file, first, second));
-                need.map_or(UNKNOWN_READER, |need| need.cycles.into())
+                need.map_or(UNKNOWN_READ_CYCLES, |need| need.cycles.into())
             };
             code.writes(item).iter().map(of_access).max().unwrap_or(0).min(tail).max(graph.barrier_latencies[node])
         };
@@ -329,7 +330,7 @@ impl<'m> Builder<'m> {
     fn register(&mut self, register: u32) -> &mut RegisterAccesses {
         let state = &mut self.registers[register as usize];
         if state.stamp != self.stamp {
-            *state = RegisterAccesses { stamp: self.stamp, writer: NONE, writer_port: None, reader: NONE };
+            *state = RegisterAccesses { stamp: self.stamp, writer: NONE, writer_port: None, first_reader: NONE };
         }
         state
     }
@@ -347,7 +348,7 @@ impl<'m> Builder<'m> {
         for access in code.writes(item) {
             self.overwrite(code, region, item, node, access);
         }
-        self.ordered_registers(code, region, item, node);
+        self.add_ordered_register_edges(code, region, item, node);
         // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
         // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
         for access in code.reads(item) {
@@ -356,14 +357,14 @@ impl<'m> Builder<'m> {
             if state.writer == node {
                 continue;
             }
-            let next = std::mem::replace(&mut state.reader, latest);
+            let next = std::mem::replace(&mut state.first_reader, latest);
             self.readers.push(ReaderNode { node, port: access.port, next });
         }
     }
 
     /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::ordered_registers`]). The
     /// item counts as a reader, which waits for the latest result, and as a writer, which later readers follow.
-    fn ordered_registers(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+    fn add_ordered_register_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
         for &register in code.ordered_registers(item) {
             let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
             let state = *self.register(register);
@@ -389,7 +390,7 @@ impl<'m> Builder<'m> {
             let (latency, scoreboard) = latency(self.model, Kind::Waw, access.file, (first, state.writer_port), (item, access.port));
             self.incoming.add(state.writer, latency.max(1), EdgeKind::Waw, scoreboard);
         }
-        let mut at = state.reader;
+        let mut at = state.first_reader;
         while at != NONE {
             let reader = self.readers[at as usize];
             if reader.node != node {
@@ -400,13 +401,13 @@ impl<'m> Builder<'m> {
             at = reader.next;
         }
         let state = self.register(access.register);
-        (state.writer, state.writer_port, state.reader) = (node, access.port, NONE);
+        (state.writer, state.writer_port, state.first_reader) = (node, access.port, NONE);
     }
 
-    /// Adds the edges of an item that do not follow from registers. Runs before [`Builder::add_register_edges`], for two reasons: the last
-    /// writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
+    /// Adds the edges of an item that do not follow from registers. Runs before [`GraphBuilder::add_register_edges`], for two reasons: the
+    /// last writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
     fn add_order_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
-        if item.effect == OrderEffect::None && !item.converged {
+        if item.effect == OrderEffect::None && !item.needs_convergence {
             return;
         }
         let base = match item.effect {

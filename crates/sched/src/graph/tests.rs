@@ -9,7 +9,7 @@ fn code(lines: &[&str]) -> Code {
 
 fn graph(code: &Code) -> Graph {
     let model = Model::of(Target::parse("sm_90a").unwrap());
-    Builder::new(model, code.registers()).build(code, 0..code.items.len())
+    GraphBuilder::new(model, code.registers()).build(code, 0..code.items.len())
 }
 
 /// Returns whether a path leads from one item to another.
@@ -195,8 +195,8 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     };
     let is_barrier = |item: &Item| matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync);
     let is_fence = |item: &Item| item.effect == OrderEffect::Fence || is_barrier(item);
-    let follows_sync = |item: &Item| item.converged || matches!(item.effect, OrderEffect::Access(_));
-    let follows_barrier = |item: &Item| item.exchanges || matches!(item.effect, OrderEffect::Access(_));
+    let follows_sync = |item: &Item| item.needs_convergence || matches!(item.effect, OrderEffect::Access(_));
+    let follows_barrier = |item: &Item| item.exchanges_lanes || matches!(item.effect, OrderEffect::Access(_));
     if is_barrier(a) && follows_barrier(b) || follows_barrier(a) && is_barrier(b) {
         return true;
     }

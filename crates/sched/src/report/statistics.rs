@@ -104,7 +104,7 @@ pub struct FunctionStatistics {
     /// Maximum number of live general and of live uniform registers; before register allocation only.
     pub live: [i32; 2],
     /// Blocks that end in a divergent branch. Found before register allocation and copied afterwards.
-    pub divergent: FxHashSet<Block>,
+    pub divergent_blocks: FxHashSet<Block>,
     /// The schedule of each reachable block.
     pub blocks: Vec<BlockSchedule>,
     /// All loops, outer loops before inner ones.
@@ -169,7 +169,7 @@ pub struct FinalCode<'a> {
 /// Returns the statistics of a function: before register allocation, or of final code.
 pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<FinalCode<'_>>) -> FunctionStatistics {
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
-    let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
+    let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent_blocks.clone());
     let own;
     let flow_summary = match final_code {
         Some(code) => code.flow_summary,
@@ -200,7 +200,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
         statistics.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
     }
     statistics.loops = loop_metrics(function, flow_summary, &statistics.blocks);
-    statistics.divergent = divergent;
+    statistics.divergent_blocks = divergent;
     statistics
 }
 
@@ -381,7 +381,7 @@ impl FunctionStatistics {
             busy_cycles_by_field: vec![[0.0; UNITS]; fields],
             total_busy_cycles: [0.0; UNITS],
             issued_insts: 0.0,
-            divergent: FxHashSet::default(),
+            divergent_blocks: FxHashSet::default(),
         }
     }
 

@@ -129,10 +129,10 @@ pub struct Timing {
 /// The reason why an instruction waits after the stall count of the previous instruction has elapsed, and the number of cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Delay {
-    /// It does not wait.
+    /// The instruction does not wait.
     #[default]
     None,
-    /// The last scoreboard of its wait mask to be released.
+    /// It waits for scoreboards. The fields describe the one of its wait mask that is released last.
     Scoreboard {
         /// Index of the scoreboard, 0 to 5.
         board: u8,

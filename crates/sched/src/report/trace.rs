@@ -37,19 +37,19 @@ pub struct TracedRegion {
     /// Result of a search for the best order; [`Search::None`] if there was none.
     search: Search,
     /// Whether the new order is used.
-    is_better: bool,
+    is_used: bool,
 }
 
 impl TracedRegion {
     /// Returns the record of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the block.
-    pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_better: bool) -> TracedRegion {
+    pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_used: bool) -> TracedRegion {
         let picks = schedule.picks.iter().map(|pick| PickByIndex {
             picked: pick.picked - block_start,
             runner_up: pick.runner_up.map(|other| other - block_start),
             reason: pick.reason,
             cycle: pick.cycle,
         });
-        TracedRegion { picks: picks.collect(), start, before, after: schedule.length, search: schedule.search, is_better }
+        TracedRegion { picks: picks.collect(), start, before, after: schedule.length, search: schedule.search, is_used }
     }
 }
 
@@ -99,7 +99,7 @@ impl TracedAttempt {
     pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
-            traced.regions.push((region.start, region.before, region.after, region.search, region.is_better));
+            traced.regions.push((region.start, region.before, region.after, region.search, region.is_used));
             traced.picks.extend(region.picks.into_iter().map(|pick| TracedPick {
                 region: number,
                 cycle: pick.cycle,
@@ -125,8 +125,8 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
             AttemptVerdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
         };
         let _ = writeln!(text, "phase {phase} {:?} {}{verdict}", attempt.block, attempt.mode.name());
-        for (number, &(start, before, after, search, is_better)) in attempt.regions.iter().enumerate() {
-            let what = if is_better { "new order" } else { "old order stays" };
+        for (number, &(start, before, after, search, is_used)) in attempt.regions.iter().enumerate() {
+            let what = if is_used { "new order" } else { "old order stays" };
             let proof = match search {
                 Search::None => "",
                 Search::Optimal => "; no order is shorter",
@@ -144,7 +144,8 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
     text
 }
 
-/// Formats what a strategy changed before it ordered the regions. Each change is a line `from -> to  instruction | reason`.
+/// Returns the changes that a strategy made before it ordered the regions as text. Each change is a line `from -> to  instruction |
+/// reason`.
 pub fn code_changes_text(function: &Function, phase: u8, changes: &[CodeChange]) -> String {
     let mut text = String::new();
     for &CodeChange { inst, from, to, reason } in changes {

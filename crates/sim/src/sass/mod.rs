@@ -28,9 +28,9 @@
 //! The decoder yields every operand of the form, including those that the text omits because they have the default value. Constants are
 //! already immediates, because a program is built for one launch. Sign modifiers (`-`, `|`, `~`) and suffixes are applied by the family.
 //!
-//! The action is a closure on [`warp::Warp`] and a non-empty mask of active threads, made by [`step::compute`] or by one of the loops
-//! [`step::map1`], `map2`, `map3`. `Warp::read` returns 32 values, for uniform registers too; `Warp::write` writes the values of the
-//! threads in the mask, and to a uniform register the value of the first active thread. So `IADD3` and `UIADD3` share one function.
+//! The action is a closure on [`warp::Warp`] and a non-empty mask of active threads, made by [`step::compute`]. `Warp::read` returns 32
+//! values, for uniform registers too; `Warp::write` writes the values of the threads in the mask, and to a uniform register the value of
+//! the first active thread. So `IADD3` and `UIADD3` share one function.
 //!
 //! # Threads
 //!

@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::flow::Flow;
-use super::warp::{Destination, Lanes, Mask, PredicateSource, Source, Warp};
+use super::warp::{Mask, PredicateSource, Warp};
 use super::world::World;
 
 /// Computes on the registers of a warp for the threads of a mask, which is never empty.
@@ -45,33 +45,6 @@ pub fn compute(run: impl Fn(&mut Warp, Mask) + Send + Sync + 'static) -> Action 
 /// Makes an action that accesses memory.
 pub fn access(run: impl Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync + 'static) -> Action {
     Action::Access(Box::new(run))
-}
-
-/// Makes the action `d = f(a)` per thread.
-pub fn map1(d: Destination, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
-    compute(move |warp, mask| {
-        let a = warp.read(a);
-        let values: Lanes = std::array::from_fn(|lane| f(a[lane]));
-        warp.write(d, mask, &values);
-    })
-}
-
-/// Makes the action `d = f(a, b)` per thread.
-pub fn map2(d: Destination, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
-    compute(move |warp, mask| {
-        let (a, b) = (warp.read(a), warp.read(b));
-        let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane]));
-        warp.write(d, mask, &values);
-    })
-}
-
-/// Makes the action `d = f(a, b, c)` per thread.
-pub fn map3(d: Destination, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
-    compute(move |warp, mask| {
-        let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
-        let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
-        warp.write(d, mask, &values);
-    })
 }
 
 /// Returns the mask of lanes for which `holds` is true.

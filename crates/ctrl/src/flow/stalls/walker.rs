@@ -30,9 +30,9 @@ pub(super) struct StallWalker<'a> {
     /// Registers whose lists may have entries, to clear them before the next block.
     used_registers: Vec<Register>,
     /// For each scoreboard: issue time and position of the last instruction that set it.
-    last_set: [(i64, u32); BOARDS],
+    last_setters: [(i64, u32); BOARDS],
     /// Issue time and position of the last thread-block barrier (`BAR`).
-    last_bar: (i64, u32),
+    last_block_barrier: (i64, u32),
     /// For each unit: issue time and position of the last instruction of this block that uses it.
     last_use_of_unit: Vec<(i64, u32)>,
     /// The shortfalls and stall parts found so far.
@@ -62,8 +62,8 @@ impl<'a> StallWalker<'a> {
             // `vec!` would clone an empty list for each register, which takes ten times as long.
             accesses: repeat_with(SmallVec::new).take(REGISTERS).collect(),
             used_registers: Vec::new(),
-            last_set: [(-LONG_AGO, 0); BOARDS],
-            last_bar: (-LONG_AGO, 0),
+            last_setters: [(-LONG_AGO, 0); BOARDS],
+            last_block_barrier: (-LONG_AGO, 0),
             last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
             summary: StallSummary { shortfalls: Vec::new(), parts },
         }
@@ -77,8 +77,8 @@ impl<'a> StallWalker<'a> {
         for access in &entry.accesses {
             self.record_access(TimedAccess { issued_at: -access.issued_at, ..*access });
         }
-        self.last_set = entry.last_set.map(|(age, first)| (-age, first));
-        self.last_bar = (-entry.last_bar.0, entry.last_bar.1);
+        self.last_setters = entry.last_setters.map(|(age, first)| (-age, first));
+        self.last_block_barrier = (-entry.last_block_barrier.0, entry.last_block_barrier.1);
         self.last_use_of_unit.fill((-LONG_AGO, 0));
         let range = self.code.blocks[block].range.clone();
         let mut current_cycle: i64 = 0;
@@ -111,8 +111,8 @@ impl<'a> StallWalker<'a> {
             let age = current_cycle - at;
             if age < i64::from(max_age) { (age, first) } else { (LONG_AGO, 0) }
         };
-        state.last_set = self.last_set.map(|last_set| aged(last_set, self.rules.facts.scoreboard_seen));
-        state.last_bar = aged(self.last_bar, self.rules.facts.barrier_hold);
+        state.last_setters = self.last_setters.map(|last_setters| aged(last_setters, self.rules.facts.scoreboard_seen));
+        state.last_block_barrier = aged(self.last_block_barrier, self.rules.facts.barrier_hold);
         state
     }
 
@@ -147,12 +147,12 @@ impl<'a> StallWalker<'a> {
         }
         let control = self.controls[position];
         for board in [control.write_barrier, control.read_barrier].into_iter().flatten() {
-            if let Some(last_set) = self.last_set.get_mut(usize::from(board)) {
-                *last_set = (current_cycle, first);
+            if let Some(last_setters) = self.last_setters.get_mut(usize::from(board)) {
+                *last_setters = (current_cycle, first);
             }
         }
         if inst_accesses.opcode == Opcode::BAR {
-            self.last_bar = (current_cycle, first);
+            self.last_block_barrier = (current_cycle, first);
         }
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             self.last_use_of_unit[usize::from(pace.unit)] = (current_cycle, first);
@@ -185,7 +185,7 @@ impl<'a> StallWalker<'a> {
     fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
-        let mut hold = |missing: i64, cause: StallCause| {
+        let mut report = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
             }
@@ -194,16 +194,16 @@ impl<'a> StallWalker<'a> {
             for reg_access in list {
                 for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
                     let (missing, cause) = self.missing_for_access(access, reg_access.port, write, current_cycle);
-                    hold(missing, cause);
+                    report(missing, cause);
                 }
             }
         }
-        self.missing_for_boards_and_bar(position, current_cycle, &self.last_set, self.last_bar, &mut hold);
+        self.missing_for_boards_and_bar(position, current_cycle, &self.last_setters, self.last_block_barrier, &mut report);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
-            hold(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
+            report(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
         if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
@@ -211,7 +211,7 @@ impl<'a> StallWalker<'a> {
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
-                    hold(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
+                    report(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
                 }
             }
         }
@@ -232,28 +232,31 @@ impl<'a> StallWalker<'a> {
         (i64::from(cycles) - (current_cycle - access.issued_at), cause)
     }
 
-    /// Calls `hold` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
+    /// Calls `report` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
     /// thread-block barrier.
     fn missing_for_boards_and_bar(
         &self,
         position: usize,
         current_cycle: i64,
-        last_set: &[(i64, u32); BOARDS],
-        last_bar: (i64, u32),
-        hold: &mut dyn FnMut(i64, StallCause),
+        last_setters: &[(i64, u32); BOARDS],
+        last_block_barrier: (i64, u32),
+        report: &mut dyn FnMut(i64, StallCause),
     ) {
         let wait = self.controls[position].wait;
         if wait != 0 {
-            for (board, &(at, first)) in last_set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
+            for (board, &(at, first)) in last_setters.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
                 let seen = i64::from(self.rules.facts.scoreboard_seen);
-                hold(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
+                report(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
         let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
-            hold(i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_bar.0), StallCause::Barrier { first: last_bar.1 });
+            report(
+                i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_block_barrier.0),
+                StallCause::Barrier { first: last_block_barrier.1 },
+            );
         }
     }
 
@@ -309,13 +312,13 @@ impl<'a> StallWalker<'a> {
         let wait = self.controls[second].wait;
         let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
         let left = boards.map(|board| {
-            let (last_set, first) = self.last_set[board];
-            if !(start..second).contains(&(first as usize)) || last_set < 0 {
+            let (last_setters, first) = self.last_setters[board];
+            if !(start..second).contains(&(first as usize)) || last_setters < 0 {
                 return 0;
             }
             let is_result = self.controls[first as usize].write_barrier == Some(board as u8);
             let time = self.model.time(self.inst_accesses[first as usize].class);
-            last_set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
+            last_setters + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
         });
         left.max().unwrap_or(0)
     }
@@ -350,10 +353,14 @@ impl<'a> StallWalker<'a> {
                 access.issued_at += cycles;
             }
         }
-        for last_set in
-            self.last_set.iter_mut().chain([&mut self.last_bar]).chain(&mut self.last_use_of_unit).filter(|last_set| last_set.1 == first)
+        for last_setters in self
+            .last_setters
+            .iter_mut()
+            .chain([&mut self.last_block_barrier])
+            .chain(&mut self.last_use_of_unit)
+            .filter(|last_setters| last_setters.1 == first)
         {
-            last_set.0 += cycles;
+            last_setters.0 += cycles;
         }
     }
 
@@ -398,7 +405,7 @@ impl<'a> StallWalker<'a> {
     pub(super) fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &BlockEndState) -> i64 {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
-        let mut hold = |missing: i64, cause: StallCause| {
+        let mut report = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
             }
@@ -408,19 +415,19 @@ impl<'a> StallWalker<'a> {
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
                     let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
-                    hold(missing, cause);
+                    report(missing, cause);
                 }
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(
+                report(
                     cycles - min_issue_distance(self.controls[position]) + access.issued_at,
                     StallCause::ControlTransfer { first: access.inst },
                 );
             }
         }
-        let last_set = state.last_set.map(|(age, first)| (-age, first));
-        self.missing_for_boards_and_bar(position, 0, &last_set, (-state.last_bar.0, state.last_bar.1), &mut hold);
+        let last_setters = state.last_setters.map(|(age, first)| (-age, first));
+        self.missing_for_boards_and_bar(position, 0, &last_setters, (-state.last_block_barrier.0, state.last_block_barrier.1), &mut report);
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;

@@ -48,7 +48,7 @@ struct InFlightInst {
 /// An entry in the list of in-flight accesses to a register.
 #[derive(Clone, Copy, Debug)]
 struct InFlightAccess {
-    /// The instruction, as an index into [`WaitWalker::flights`].
+    /// The instruction, as an index into [`WaitWalker::tracked_insts`].
     flight: u32,
     /// Its access to the register.
     reg_access: RegAccess,
@@ -57,16 +57,16 @@ struct InFlightAccess {
 /// The in-flight accesses to one register, oldest first.
 type AccessList = SmallVec<[InFlightAccess; 4]>;
 
-/// The in-flight instructions of one in-order group, as indices into [`WaitWalker::flights`].
+/// The in-flight instructions of one in-order group, as indices into [`WaitWalker::tracked_insts`].
 #[derive(Clone, Debug, Default)]
 struct InOrderGroup {
     /// The instructions in the order of issue.
-    flights: Vec<u32>,
-    /// Number of instructions at the start of `flights` that are done.
+    members: Vec<u32>,
+    /// Number of instructions at the start of `members` that are done.
     done_count: usize,
 }
 
-/// The state of the walk over one block. A "flight index" is an index into `flights`.
+/// The state of the walk over one block.
 pub(super) struct WaitWalker<'a> {
     /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
@@ -75,7 +75,7 @@ pub(super) struct WaitWalker<'a> {
     /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
     pub(super) recorded_waits: Option<Vec<Wait>>,
     /// All instructions that were put in flight in this block, done or not. The other fields refer to them by index.
-    flights: Vec<InFlightInst>,
+    tracked_insts: Vec<InFlightInst>,
     /// For each register: the in-flight instructions that have not written their result to it yet, and stale entries.
     writers: Vec<AccessList>,
     /// For each register: the in-flight instructions that have not read it yet, and stale entries.
@@ -86,20 +86,20 @@ pub(super) struct WaitWalker<'a> {
     completion_groups: Vec<InOrderGroup>,
     /// For each group of instructions that read their sources in order ([`InstAccesses::read_group`]): its in-flight instructions.
     read_groups: Vec<InOrderGroup>,
-    /// Flight indices of all instructions that are in flight, and of some that are done.
+    /// Indices in `tracked_insts` of all instructions that are in flight, and of some that are done.
     maybe_in_flight: Vec<u32>,
-    /// Flight indices of loads without a destination register, oldest first. An acquire has to wait for them, and no register list has
-    /// them.
+    /// Indices in `tracked_insts` of loads without a destination register, oldest first. An acquire has to wait for them, and no register
+    /// list has them.
     loads_without_result: Vec<u32>,
-    /// Flight indices of the instructions that end a group of asynchronous matrix products, oldest first.
+    /// Indices in `tracked_insts` of the instructions that end a group of asynchronous matrix products, oldest first.
     product_group_ends: Vec<u32>,
-    /// Flight indices of the fences that the next instruction has to wait for.
+    /// Indices in `tracked_insts` of the fences that the next instruction has to wait for.
     fences: Vec<u32>,
     /// For each predicate register: the rank (position in the order of issue) of its last write.
     predicate_write_rank: [u32; PREDICATES],
     /// Rank of the next instruction, its position in the order of issue within the block.
     issue_rank: u32,
-    /// In-flight instructions that the current instruction has to wait for: rank, flight index, event, cause.
+    /// In-flight instructions that the current instruction has to wait for: rank, index in `tracked_insts`, event, cause.
     needed: Vec<(u32, u32, WaitedEvent, WaitCause)>,
     /// The instructions that may be in flight at the end of the last block walked, sorted by position.
     exit_state: Vec<CarriedInst>,
@@ -114,7 +114,7 @@ impl<'a> WaitWalker<'a> {
             inst_accesses,
             model,
             recorded_waits: None,
-            flights: Vec::new(),
+            tracked_insts: Vec::new(),
             // `vec!` would clone an empty list for each register, which takes ten times as long.
             writers: repeat_with(AccessList::new).take(REGISTERS).collect(),
             readers: repeat_with(AccessList::new).take(REGISTERS).collect(),
@@ -140,10 +140,10 @@ impl<'a> WaitWalker<'a> {
             self.readers[usize::from(register)].clear();
         }
         for in_order_group in self.completion_groups.iter_mut().chain(&mut self.read_groups) {
-            in_order_group.flights.clear();
+            in_order_group.members.clear();
             in_order_group.done_count = 0;
         }
-        self.flights.clear();
+        self.tracked_insts.clear();
         self.maybe_in_flight.clear();
         self.loads_without_result.clear();
         self.product_group_ends.clear();
@@ -177,7 +177,7 @@ impl<'a> WaitWalker<'a> {
     fn compute_exit_state(&mut self) {
         self.exit_state.clear();
         for &id in &self.maybe_in_flight {
-            let flight = &self.flights[id as usize];
+            let flight = &self.tracked_insts[id as usize];
             if flight.results_pending || flight.reads_pending {
                 self.exit_state.push(CarriedInst {
                     position: flight.position,
@@ -213,7 +213,7 @@ impl<'a> WaitWalker<'a> {
                 for at in 0..self.maybe_in_flight.len() {
                     let id = self.maybe_in_flight[at];
                     // One wait is enough: finished results imply that the sources have been read.
-                    let event = if self.flights[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
+                    let event = if self.tracked_insts[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
                     self.require_event(id, event, WaitCause::ControlTransfer);
                 }
             }
@@ -243,7 +243,7 @@ impl<'a> WaitWalker<'a> {
             self.wait_for_needed(position);
         }
         if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
-            let id = self.flights.len() as u32;
+            let id = self.tracked_insts.len() as u32;
             self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
             self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
@@ -264,7 +264,7 @@ impl<'a> WaitWalker<'a> {
         self.remove_done();
         for at in 0..self.maybe_in_flight.len() {
             let id = self.maybe_in_flight[at];
-            if is_needed(&self.inst_accesses[self.flights[id as usize].position as usize]) {
+            if is_needed(&self.inst_accesses[self.tracked_insts[id as usize].position as usize]) {
                 self.require_event(id, WaitedEvent::Results, cause);
             }
         }
@@ -272,7 +272,7 @@ impl<'a> WaitWalker<'a> {
 
     /// Records that the current instruction has to wait for an event of the in-flight instruction `id`, if the event is outstanding.
     fn require_event(&mut self, id: u32, event: WaitedEvent, cause: WaitCause) {
-        let flight = &self.flights[id as usize];
+        let flight = &self.tracked_insts[id as usize];
         if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
             self.needed.push((flight.issue_rank, id, event, cause));
         }
@@ -297,7 +297,7 @@ impl<'a> WaitWalker<'a> {
     /// Records a wait of instruction `second` for an event of the in-flight instruction `id`, unless the event has happened. Marks all
     /// events as done that the wait implies.
     fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: WaitCause) {
-        let flight = self.flights[id as usize];
+        let flight = self.tracked_insts[id as usize];
         let is_open = if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending };
         if !is_open {
             return;
@@ -323,7 +323,7 @@ impl<'a> WaitWalker<'a> {
 
     /// Marks an event of the in-flight instruction `id` as done. Finished results imply that the sources have been read.
     fn mark_done(&mut self, id: u32, event: WaitedEvent) {
-        let flight = &mut self.flights[id as usize];
+        let flight = &mut self.tracked_insts[id as usize];
         flight.reads_pending = false;
         if event == WaitedEvent::Results {
             flight.results_pending = false;
@@ -337,8 +337,8 @@ impl<'a> WaitWalker<'a> {
         loop {
             let in_order_group =
                 if event == WaitedEvent::Results { &mut self.completion_groups[group] } else { &mut self.read_groups[group] };
-            let Some(&id) = in_order_group.flights.get(in_order_group.done_count) else { return };
-            if self.flights[id as usize].issue_rank >= rank {
+            let Some(&id) = in_order_group.members.get(in_order_group.done_count) else { return };
+            if self.tracked_insts[id as usize].issue_rank >= rank {
                 return;
             }
             in_order_group.done_count += 1;
@@ -350,8 +350,10 @@ impl<'a> WaitWalker<'a> {
     fn finish_product_groups(&mut self, left: u32) {
         self.remove_done();
         let Some(&last) = self.product_group_ends.iter().rev().nth(left as usize) else { return };
-        let (order, rank) =
-            (self.inst_accesses[self.flights[last as usize].position as usize].completion_group, self.flights[last as usize].issue_rank);
+        let (order, rank) = (
+            self.inst_accesses[self.tracked_insts[last as usize].position as usize].completion_group,
+            self.tracked_insts[last as usize].issue_rank,
+        );
         // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
         // the order does not matter.
         if left > 0 && rank == 0 {
@@ -360,7 +362,7 @@ impl<'a> WaitWalker<'a> {
         let rank = if left == 0 { self.issue_rank } else { rank };
         for at in 0..self.maybe_in_flight.len() {
             let id = self.maybe_in_flight[at];
-            let flight = self.flights[id as usize];
+            let flight = self.tracked_insts[id as usize];
             if self.inst_accesses[flight.position as usize].completion_group == order && flight.issue_rank <= rank {
                 self.mark_done(id, WaitedEvent::Results);
             }
@@ -369,18 +371,18 @@ impl<'a> WaitWalker<'a> {
 
     /// Removes instructions that are done from `maybe_in_flight`.
     fn remove_done(&mut self) {
-        let flights = &self.flights;
-        self.maybe_in_flight.retain(|&id| flights[id as usize].results_pending || flights[id as usize].reads_pending);
+        let tracked_insts = &self.tracked_insts;
+        self.maybe_in_flight.retain(|&id| tracked_insts[id as usize].results_pending || tracked_insts[id as usize].reads_pending);
     }
 
     /// Puts an instruction in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is issued in
     /// this block, and not carried into it.
     fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
         let inst_accesses = &self.inst_accesses[position];
-        let id = self.flights.len() as u32;
+        let id = self.tracked_insts.len() as u32;
         let rank = if ordered { self.issue_rank } else { 0 };
         let in_order_guarantee = ordered && !inst_accesses.guarded;
-        self.flights.push(InFlightInst {
+        self.tracked_insts.push(InFlightInst {
             position: position as u32,
             issue_rank: rank,
             write_entries: 0,
@@ -394,7 +396,7 @@ impl<'a> WaitWalker<'a> {
                 self.add_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
             }
             if let Some(order) = inst_accesses.completion_group {
-                self.completion_groups[usize::from(order)].flights.push(id);
+                self.completion_groups[usize::from(order)].members.push(id);
             }
         }
         if reads {
@@ -402,7 +404,7 @@ impl<'a> WaitWalker<'a> {
                 self.add_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
             }
             if let Some(queue) = inst_accesses.read_group {
-                self.read_groups[usize::from(queue)].flights.push(id);
+                self.read_groups[usize::from(queue)].members.push(id);
             }
         }
         if inst_accesses.is_fence {
@@ -423,8 +425,8 @@ impl<'a> WaitWalker<'a> {
         let at = usize::from(reg_access.register);
         let is_results = event == WaitedEvent::Results;
         // Carried into the block: its position among the others is unknown, so it replaces nothing.
-        if self.flights[id as usize].issue_rank == 0 {
-            let flight = &mut self.flights[id as usize];
+        if self.tracked_insts[id as usize].issue_rank == 0 {
+            let flight = &mut self.tracked_insts[id as usize];
             *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
             let list = if is_results { &mut self.writers[at] } else { &mut self.readers[at] };
             if list.is_empty() {
@@ -434,14 +436,14 @@ impl<'a> WaitWalker<'a> {
             return;
         }
         let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.completion_group } else { inst_accesses.read_group };
-        let inst_accesses = &self.inst_accesses[self.flights[id as usize].position as usize];
+        let inst_accesses = &self.inst_accesses[self.tracked_insts[id as usize].position as usize];
         let own = group(inst_accesses);
         let written =
             inst_accesses.guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE)).copied();
         let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
-        let flights = &mut self.flights;
+        let tracked_insts = &mut self.tracked_insts;
         list.retain(|entry| {
-            let flight = &mut flights[entry.flight as usize];
+            let flight = &mut tracked_insts[entry.flight as usize];
             if entry.flight == id {
                 return true;
             }
@@ -468,7 +470,7 @@ impl<'a> WaitWalker<'a> {
             false
         });
         list.push(InFlightAccess { flight: id, reg_access });
-        let flight = &mut self.flights[id as usize];
+        let flight = &mut self.tracked_insts[id as usize];
         *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
         *(if is_results { &mut self.writers[at] } else { &mut self.readers[at] }) = list;
         self.used_registers.push(reg_access.register);
@@ -486,12 +488,12 @@ impl<'a> WaitWalker<'a> {
         if self.readers[usize::from(register)].len() < MAX_PER_REGISTER {
             return;
         }
-        let flights = &self.flights;
+        let tracked_insts = &self.tracked_insts;
         let list = &mut self.readers[usize::from(register)];
-        list.retain(|entry| flights[entry.flight as usize].reads_pending);
+        list.retain(|entry| tracked_insts[entry.flight as usize].reads_pending);
         if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
             self.needed.push((
-                self.flights[oldest.flight as usize].issue_rank,
+                self.tracked_insts[oldest.flight as usize].issue_rank,
                 oldest.flight,
                 WaitedEvent::Reads,
                 WaitCause::TooManyInFlight,
@@ -523,13 +525,13 @@ impl<'a> WaitWalker<'a> {
         }
         let mut list = std::mem::take(if is_war { &mut self.readers[at] } else { &mut self.writers[at] });
         let after = &self.inst_accesses[position];
-        let flights = &self.flights;
+        let tracked_insts = &self.tracked_insts;
         list.retain(|entry| {
-            let flight = &flights[entry.flight as usize];
+            let flight = &tracked_insts[entry.flight as usize];
             if is_war { flight.reads_pending } else { flight.results_pending }
         });
         for (place, entry) in list.iter().enumerate() {
-            let flight = self.flights[entry.flight as usize];
+            let flight = self.tracked_insts[entry.flight as usize];
             let before = &self.inst_accesses[flight.position as usize];
             // In a group that finishes in order, the older result is written first anyway. In a group that reads in order, the older
             // instruction has read its sources before the newer one starts.

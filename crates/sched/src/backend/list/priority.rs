@@ -162,7 +162,7 @@ pub(super) struct Statistics {
     pub shared_memory: u32,
     /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
     /// of the first candidate.
-    pub taken_near: i32,
+    pub registers_taken_soon: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
     /// Number of candidates that read in-flight results and whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those of the first
@@ -197,10 +197,10 @@ impl Statistics {
         let cutoff = found.shortest_wait.saturating_add(CUTOFF_CYCLES);
         found.within_cutoff = waits[..found.in_flight_readers.min(MAX_COMPARED_READERS)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.operand_wait_cycles <= cutoff);
-        found.taken_near = near.map(|candidate| candidate.pressure_change[0].max(0)).sum();
+        found.registers_taken_soon = near.map(|candidate| candidate.pressure_change[0].max(0)).sum();
         // As in the published description of ptxas: fewer readers suffice to set bit 1 if the candidates would take more registers than the
         // budget has.
-        if found.taken_near > budget.registers[0] {
+        if found.registers_taken_soon > budget.registers[0] {
             found.min_readers_for_bit_1 = queue_depth / 2;
         }
         if !found.any_stall_free {

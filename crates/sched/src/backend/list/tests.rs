@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::{AllocationStage, Budget, Knobs, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
-use crate::graph::{Builder, Graph};
+use crate::graph::{Graph, GraphBuilder};
 use crate::pressure::BlockLiveness;
 use crate::resource::Costs;
 use oriole_hardware::{Model, Profile};
@@ -17,7 +17,7 @@ fn code(lines: &[&str]) -> Code {
 }
 
 fn graph(code: &Code) -> Graph {
-    Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
+    GraphBuilder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
 fn run(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
@@ -201,7 +201,7 @@ fn figures_over_all_candidates() {
     // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
     assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
     // Candidates 0 and 2 take six registers: as many as the budget has.
-    assert_eq!((found.taken_near, found.min_readers_for_bit_1), (6, 8));
+    assert_eq!((found.registers_taken_soon, found.min_readers_for_bit_1), (6, 8));
     assert_eq!(Statistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
     assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));

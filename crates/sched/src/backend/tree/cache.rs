@@ -36,7 +36,7 @@ pub(super) struct OrderCache {
     /// Size of all signatures and orders, in 32-bit words.
     words: usize,
     /// Number of cache hits.
-    pub reuse_hits: usize,
+    pub hits: usize,
 }
 
 /// Returns the hash of a signature.
@@ -60,7 +60,7 @@ impl OrderCache {
         while let Some(number) = at {
             let solution = &self.cached_orders[number as usize];
             if *solution.signature == *signature {
-                self.reuse_hits += 1;
+                self.hits += 1;
                 let found = &self.cached_orders[number as usize];
                 return Some((&found.order, found.exceeded_scarcity));
             }

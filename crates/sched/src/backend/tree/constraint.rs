@@ -1,22 +1,22 @@
 //! Counts live registers before register allocation, exactly as [`crate::pressure::PressureTracker`] does, on the renumbered registers of a
 //! problem.
 
-use super::problem::{Group, Problem};
+use super::problem::{LiveGroup, Problem};
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
 /// Number of live registers at the current position of an order under construction.
 #[derive(Clone, Default)]
-pub(super) struct Pressure {
+pub(super) struct LiveRegisters {
     /// Current state of each register group of the region.
-    groups: Vec<Group>,
+    groups: Vec<LiveGroup>,
     /// Number of live registers of each class at the current position.
     pub live: Counts,
     /// Maximum of `live` since the start of the region.
     pub peak: Counts,
 }
 
-impl Pressure {
+impl LiveRegisters {
     /// Resets the state to the start of the region.
     pub(super) fn start(&mut self, problem: &Problem<'_>) {
         self.groups.clear();
@@ -28,7 +28,7 @@ impl Pressure {
     /// Returns how the number of live registers of each class would change if `node` were issued next.
     pub(super) fn change(&self, problem: &Problem<'_>, node: u32) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
-        let mut add = |group: &Group, sign: i32| {
+        let mut add = |group: &LiveGroup, sign: i32| {
             if let Some(class) = group.class {
                 change[class as usize] += sign * i32::from(group.weight);
             }
@@ -50,7 +50,7 @@ impl Pressure {
 
     /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
     fn count(&mut self, group: usize, sign: i32) {
-        let Group { class, weight, .. } = self.groups[group];
+        let LiveGroup { class, weight, .. } = self.groups[group];
         if let Some(class) = class {
             self.live[class as usize] += sign * i32::from(weight);
         }

@@ -22,7 +22,7 @@ pub(super) const NO_UNIT: usize = UNITS;
 
 /// A register group (the registers of one value), with its liveness at the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Group {
+pub(super) struct LiveGroup {
     /// Register class; `None` if the class has no budget.
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
@@ -73,11 +73,11 @@ pub(super) struct Problem<'a> {
     /// call that ends the region.
     pub tails: Vec<u32>,
     /// Register groups that the region accesses. Empty after register allocation.
-    pub groups: Vec<Group>,
+    pub groups: Vec<LiveGroup>,
     /// The register groups that each item reads.
-    reads: GroupLists,
+    groups_read: GroupLists,
     /// The register groups that each item writes.
-    writes: GroupLists,
+    groups_written: GroupLists,
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
     /// For each item, the read ports that it uses. Empty before register allocation.
@@ -103,8 +103,8 @@ impl<'a> Problem<'a> {
             units: items.iter().map(unit).collect(),
             tails: ports::tails(code, graph),
             groups: Vec::new(),
-            reads: GroupLists::default(),
-            writes: GroupLists::default(),
+            groups_read: GroupLists::default(),
+            groups_written: GroupLists::default(),
             live: tracker.live(),
             ports: Vec::new(),
         };
@@ -132,31 +132,31 @@ impl<'a> Problem<'a> {
 
     /// Returns the register groups that an item reads, by their number in the problem.
     pub(super) fn read_groups(&self, node: u32) -> &[u32] {
-        self.reads.list_of(node)
+        self.groups_read.list_of(node)
     }
 
     /// Returns the register groups that an item writes, by their number in the problem.
     pub(super) fn written_groups(&self, node: u32) -> &[u32] {
-        self.writes.list_of(node)
+        self.groups_written.list_of(node)
     }
 
     /// Numbers the register groups in order of first mention and copies their liveness from the tracker.
     fn find_groups(&mut self, tracker: &PressureTracker) {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        let Problem { code, groups, reads, writes, .. } = self;
+        let Problem { code, groups, groups_read, groups_written, .. } = self;
         let mut number = |group: u32| {
             *numbers.entry(group).or_insert_with(|| {
                 let (live, used_after_region, readers) = tracker.liveness_at_region_start(group);
                 let known = code.groups()[group as usize];
-                groups.push(Group { class: known.class, weight: known.weight, live, used_after_region, readers });
+                groups.push(LiveGroup { class: known.class, weight: known.weight, live, used_after_region, readers });
                 groups.len() as u32 - 1
             })
         };
         for item in &code.items[self.graph.region.clone()] {
-            reads.numbers.extend(code.read_groups(item).iter().map(|&group| number(group)));
-            reads.finish();
-            writes.numbers.extend(code.written_groups(item).iter().map(|&group| number(group)));
-            writes.finish();
+            groups_read.numbers.extend(code.read_groups(item).iter().map(|&group| number(group)));
+            groups_read.finish();
+            groups_written.numbers.extend(code.written_groups(item).iter().map(|&group| number(group)));
+            groups_written.finish();
         }
     }
 
@@ -193,14 +193,14 @@ impl<'a> Problem<'a> {
             let class = group.class.map_or(u32::MAX, |class| class as u32);
             words.extend([group.live.into(), group.used_after_region.into(), class, group.weight.into(), group.readers]);
         }
-        for lists in [&self.reads, &self.writes] {
+        for lists in [&self.groups_read, &self.groups_written] {
             words.extend_from_slice(&lists.ends);
             words.extend_from_slice(&lists.numbers);
         }
         for ports in &self.ports {
             words.extend(ports.slots.map(u32::from));
             words.extend(ports.reads.map(u32::from));
-            words.push(ports.written.into());
+            words.push(ports.written_register.into());
             words.extend([ports.can_read_reuse_cache, ports.fills_reuse_cache].map(u32::from));
         }
         words

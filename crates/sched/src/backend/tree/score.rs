@@ -19,7 +19,7 @@
 use super::super::clock::Length;
 use super::super::ports::{self, OrderLength};
 use super::super::settings::ScheduleMode;
-use super::constraint::Pressure;
+use super::constraint::LiveRegisters;
 use super::problem::Problem;
 
 /// Penalty for each register above the budget, in cycles.
@@ -29,26 +29,32 @@ const OVER_BUDGET: f64 = 4096.0;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Weights {
     /// Weight of a cycle of the order's length.
-    pub cycle: f64,
+    pub cycle_weight: f64,
     /// Penalty for each register above the budget, in cycles.
-    pub over_budget: f64,
+    pub over_budget_penalty: f64,
     /// Penalty for each live general register, in cycles.
-    pub register: f64,
+    pub register_penalty: f64,
     /// Gain for each operand that is read from the reuse cache, in cycles.
-    pub hit: f64,
+    pub reuse_hit_gain: f64,
     /// Penalty for each cycle lost by a bank conflict, in addition to that cycle.
-    pub conflict: f64,
+    pub conflict_penalty: f64,
 }
 
 impl Weights {
     /// Returns the weights for the mode and the stage of a problem.
     pub(super) fn for_problem(problem: &Problem<'_>) -> Weights {
-        let register = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
-        let conflict = problem.settings.knobs.tree_conflict_cycles;
+        let register_penalty = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
+        let conflict_penalty = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
-            Weights { cycle: 1.0, over_budget: OVER_BUDGET, register, hit: 0.0, conflict: 0.0 }
+            Weights { cycle_weight: 1.0, over_budget_penalty: OVER_BUDGET, register_penalty, reuse_hit_gain: 0.0, conflict_penalty: 0.0 }
         } else {
-            Weights { cycle: 1.0, over_budget: 0.0, register: 0.0, hit: conflict / 2.0, conflict }
+            Weights {
+                cycle_weight: 1.0,
+                over_budget_penalty: 0.0,
+                register_penalty: 0.0,
+                reuse_hit_gain: conflict_penalty / 2.0,
+                conflict_penalty,
+            }
         }
     }
 }
@@ -72,7 +78,7 @@ pub(super) struct ScoreMeasurements {
 
 impl ScoreMeasurements {
     /// Creates the measurements of a complete order.
-    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> ScoreMeasurements {
+    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &LiveRegisters) -> ScoreMeasurements {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts } = measured;
         ScoreMeasurements { length, exit_cycle: exit, excess, peak, reuse_hits: hits, conflict_cycles: conflicts }
@@ -81,18 +87,18 @@ impl ScoreMeasurements {
     /// Returns the score, in negated cycles. Higher is better.
     pub(super) fn score(&self, weights: &Weights) -> f64 {
         let cycles = f64::from(self.exit_cycle + self.length.done) / 2.0;
-        weights.hit * f64::from(self.reuse_hits)
-            - weights.cycle * cycles
-            - weights.over_budget * f64::from(self.excess)
-            - weights.register * f64::from(self.peak)
-            - weights.conflict * f64::from(self.conflict_cycles)
+        weights.reuse_hit_gain * f64::from(self.reuse_hits)
+            - weights.cycle_weight * cycles
+            - weights.over_budget_penalty * f64::from(self.excess)
+            - weights.register_penalty * f64::from(self.peak)
+            - weights.conflict_penalty * f64::from(self.conflict_cycles)
     }
 }
 
 /// Simulates the issue of a given order of nodes, and returns the measurements for its score.
 pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> ScoreMeasurements {
     let Problem { code, graph, costs, .. } = *problem;
-    let mut pressure = Pressure::default();
+    let mut pressure = LiveRegisters::default();
     pressure.start(problem);
     if problem.counts_registers() {
         order.clone().for_each(|node| pressure.step(problem, node));

@@ -5,8 +5,8 @@
 //!
 //! Ready items with available operands are in ordered trees, one per functional unit. The key has three parts: priority (higher first),
 //! result latency (longer first), original order. At each step the scheduler takes the first item of all trees whose unit is free. If
-//! nothing objects to that item ([`Search::objection`]), it issues. Otherwise the item is put aside as rejected and the next one is tried.
-//! If all are rejected, the candidate with the lowest cost issues. Rejected items return to their trees before the next step.
+//! nothing objects to that item ([`AttemptSearch::objection`]), it issues. Otherwise the item is put aside as rejected and the next one is
+//! tried. If all are rejected, the candidate with the lowest cost issues. Rejected items return to their trees before the next step.
 //!
 //! When registers are scarce, or the mode is `reduce-reg`, the trees are not followed. A bounded window of candidates is compared by cost
 //! instead: stall cycles, plus the registers that a candidate takes, converted to cycles. This trades the critical path against register
@@ -33,7 +33,7 @@ use super::super::ports::{OrderLength, PortState};
 use super::super::reason::Reason;
 use super::super::schedule::Pick;
 use super::super::settings::ScheduleMode;
-use super::constraint::Pressure;
+use super::constraint::LiveRegisters;
 use super::problem::{NO_UNIT, Problem};
 use super::score::ScoreMeasurements;
 
@@ -50,7 +50,7 @@ const CONFLICT_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
 const OVER_BUDGET_CYCLES: f64 = 1e6;
 
-/// A latency in cycles; implements `Ord`, so that it can be part of a tree key.
+/// A latency in cycles that implements `Ord`, so that it can be part of a tree key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct OrderedLatency(pub f64);
 
@@ -113,12 +113,12 @@ struct Objection {
 /// State of an attempt.
 ///
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
-pub(super) struct Search<'p> {
+pub(super) struct AttemptSearch<'p> {
     /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
     /// The parameters of the attempt.
     plan: &'p AttemptPlan,
-    /// For each item, the result latency in cycles, the second part of its key.
+    /// For each item, the second part of its key: its result latency in cycles, plus a fraction that breaks ties.
     latency_keys: &'p [f64],
     /// For each unit, the ready items with available operands.
     trees: Vec<BTreeSet<Key>>,
@@ -135,7 +135,7 @@ pub(super) struct Search<'p> {
     /// State of the pipeline.
     clock: Clock<'p>,
     /// The live registers; not used after register allocation.
-    pressure: Pressure,
+    pressure: LiveRegisters,
     /// State of the register read ports; not used before register allocation.
     ports: PortState,
     /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
@@ -145,10 +145,10 @@ pub(super) struct Search<'p> {
 }
 
 /// Makes one attempt: issues all items of the region, guided by the priorities and register costs of `plan`. Returns the order, the
-/// measurements for its score and the stall cycles before each item. `latency_keys` has the second sort key of each item, its result latency in cycles plus a fraction.
+/// measurements for its score and the stall cycles before each item. `latency_keys` has the second part of the key of each item.
 pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
-    let mut search = Search {
+    let mut search = AttemptSearch {
         problem,
         plan,
         latency_keys,
@@ -159,7 +159,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
         clock: Clock::new(problem.costs),
-        pressure: Pressure::default(),
+        pressure: LiveRegisters::default(),
         ports: PortState::default(),
         batch_slots_left: 0,
         is_traced,
@@ -199,7 +199,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64
     result
 }
 
-impl Search<'_> {
+impl AttemptSearch<'_> {
     /// Returns the key of a node in the trees.
     fn key(&self, node: u32) -> Key {
         (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latency_keys[node as usize])), node)
@@ -402,7 +402,7 @@ impl Search<'_> {
                 let unit = self.unit(key.2);
                 let behind = self.trees[unit].iter().nth(1).copied();
                 let others = self.best_first_key(|other| other != unit && self.unit_free_cycle(other) <= self.clock.cycle);
-                behind.into_iter().chain(others).min().map(|other| (other.2, difference(&key, &other)))
+                behind.into_iter().chain(others).min().map(|other| (other.2, first_differing_part(&key, &other)))
             }
         };
         let busy =
@@ -423,7 +423,7 @@ impl Search<'_> {
             (OVER_BUDGET_CYCLES * f64::from(excess_after) + f64::from(self.stall_cycles(key.2)), key)
         });
         let rejected = self.rejected.iter().map(|(key, objection)| (objection.cost, *key));
-        self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
+        self.two_lowest_costs(rejected.chain(later), |_, _| Reason::LeastCost)
     }
 
     /// Returns the candidate of lowest cost when registers are scarce.
@@ -447,18 +447,18 @@ impl Search<'_> {
         let reason = |best: &Key, other: &Key| {
             let change = |key: &Key| self.pressure.change(self.problem, key.2)[0];
             match change(best).cmp(&change(other)) {
-                Ordering::Equal if self.stall_cycles(best.2) == self.stall_cycles(other.2) => difference(best, other),
+                Ordering::Equal if self.stall_cycles(best.2) == self.stall_cycles(other.2) => first_differing_part(best, other),
                 Ordering::Equal => Reason::RejectedForWait,
                 _ => Reason::RejectedForRegisters,
             }
         };
-        let choice = self.two_best(costs, reason);
+        let choice = self.two_lowest_costs(costs, reason);
         self.remove(choice.key);
         choice
     }
 
     /// Returns the candidate of lowest cost, with the second-best one as runner-up. The key breaks ties. Candidates may occur twice.
-    fn two_best(&self, candidates: impl Iterator<Item = (f64, Key)>, reason: impl Fn(&Key, &Key) -> Reason) -> Choice {
+    fn two_lowest_costs(&self, candidates: impl Iterator<Item = (f64, Key)>, reason: impl Fn(&Key, &Key) -> Reason) -> Choice {
         let rank = |a: &(f64, Key), b: &(f64, Key)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         let mut best: Option<(f64, Key)> = None;
         let mut second: Option<(f64, Key)> = None;
@@ -497,7 +497,7 @@ impl Search<'_> {
             self.batch_slots_left = if is_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
-        let Search { earliest, unissued_predecessors, .. } = self;
+        let AttemptSearch { earliest, unissued_predecessors, .. } = self;
         release(problem.graph, node, at, earliest, unissued_predecessors, &mut |node| inserted.push(node));
         for &node in inserted.iter() {
             let earliest = self.earliest[node as usize];
@@ -512,7 +512,7 @@ impl Search<'_> {
 }
 
 /// Returns the first part in which two keys differ, as the reason of a decision.
-fn difference(first: &Key, second: &Key) -> Reason {
+fn first_differing_part(first: &Key, second: &Key) -> Reason {
     if first.0 != second.0 {
         Reason::Priority
     } else if first.1 != second.1 {

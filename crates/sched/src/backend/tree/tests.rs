@@ -3,7 +3,7 @@ use crate::backend::{AllocationStage, Budget, Knobs, ScheduleMode, Settings, est
 use crate::calls::{CallCosts, CallNode};
 use crate::check;
 use crate::code::{Code, from_machine};
-use crate::graph::Builder;
+use crate::graph::GraphBuilder;
 use crate::pressure::BlockLiveness;
 use crate::resource::Costs;
 use oriole_hardware::{Model, Profile};
@@ -25,7 +25,7 @@ fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Setti
 /// live general registers.
 fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
-    let graph = Builder::new(Model::of(target()), code.registers()).build(code, region.clone());
+    let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(code, region.clone());
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
@@ -146,7 +146,7 @@ fn calls_hide_the_latency_of_in_flight_results() {
     let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
     let costs = Costs::new(&Profile::of(target()));
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
-    let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..2);
+    let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..2);
     let tracker = PressureTracker::new(code.groups().len());
     let tails = |code: &Code| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
     let without = tails(&code);
@@ -192,11 +192,11 @@ fn identical_regions_are_searched_once() {
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let (first, _) = run_with(&code(&lines(20)), &settings, (&[], &[]), &mut solutions);
     let (second, _) = run_with(&code(&lines(60)), &settings, (&[], &[]), &mut solutions);
-    assert_eq!((solutions.len(), solutions.reuse_hits), (1, 1));
+    assert_eq!((solutions.len(), solutions.hits), (1, 1));
     assert_eq!(first.order, second.order);
     assert!(second.picks.iter().all(|pick| pick.reason == Reason::Remembered));
     run_with(&code(&lines(61)), &settings, (&[], &[]), &mut solutions);
-    assert_eq!((solutions.len(), solutions.reuse_hits), (2, 1));
+    assert_eq!((solutions.len(), solutions.hits), (2, 1));
 }
 
 /// Everything that the search reads is part of the signature: a region that differs in any of it is searched again.
@@ -231,11 +231,11 @@ fn different_regions_are_searched_separately() {
     for (lines, settings, live) in &cases {
         run_with(&code(lines), settings, *live, &mut solutions);
     }
-    assert_eq!((solutions.len(), solutions.reuse_hits), (cases.len(), 0));
+    assert_eq!((solutions.len(), solutions.hits), (cases.len(), 0));
     for (lines, settings, live) in &cases {
         run_with(&code(lines), settings, *live, &mut solutions);
     }
-    assert_eq!((solutions.len(), solutions.reuse_hits), (cases.len(), cases.len()));
+    assert_eq!((solutions.len(), solutions.hits), (cases.len(), cases.len()));
 }
 
 /// The register that an instruction writes is part of the signature, also if nothing in the region reads it.
@@ -249,7 +249,7 @@ fn regions_that_write_other_registers_are_searched_separately() {
         run_with(&code(&lines(written)), &settings, (&[], &[]), &mut solutions);
     }
     // R30 and R32 are in the same bank.
-    assert_eq!((solutions.len(), solutions.reuse_hits), (2, 1));
+    assert_eq!((solutions.len(), solutions.hits), (2, 1));
 }
 
 /// The cache stops growing at its limits.
@@ -351,14 +351,14 @@ fn pressure_matches_the_tracker() {
     for _ in 0..100 {
         let lines: Vec<&str> = (0..30).map(|_| WORDS[random.below(WORDS.len())]).collect();
         let code = code(&lines);
-        let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..30);
+        let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..30);
         let costs = Costs::new(&Profile::of(target()));
         let settings = settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget::UNLIMITED);
         let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
         tracker.enter_region(&code, 0..30);
         let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);
-        let mut pressure = constraint::Pressure::default();
+        let mut pressure = constraint::LiveRegisters::default();
         pressure.start(&problem);
         for node in 0..30 {
             assert_eq!(pressure.change(&problem, node), tracker.change(&code, &code.items[node as usize]));

@@ -17,7 +17,7 @@ use super::super::schedule::Pick;
 use super::super::settings::Settings;
 use super::ready::{Entry, Ready};
 use super::registers::{Groups, Live};
-use super::score::{Measures, Score, Weights};
+use super::score::{CandidateScore, Measures, Weights};
 use super::view::{DirectedGraph, Direction};
 use crate::code::{Code, Item, REGISTER_CLASSES};
 use crate::graph::Graph;
@@ -70,7 +70,7 @@ pub(super) struct Pass<'a> {
     /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
     /// For each node that is ready, the change of live registers of each class if the item were placed next.
-    changes: Vec<Counts>,
+    pressure_changes: Vec<Counts>,
     /// The ready items.
     ready: Ready,
     /// For each node, its issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
@@ -104,7 +104,7 @@ struct Candidate {
     /// Position of the item in the original order, counted in the direction of the pass.
     rank: u32,
     /// The score of the item.
-    score: Score,
+    score: CandidateScore,
 }
 
 impl Candidate {
@@ -137,7 +137,7 @@ impl<'a> Pass<'a> {
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
-            changes: vec![[0; REGISTER_CLASSES]; items],
+            pressure_changes: vec![[0; REGISTER_CLASSES]; items],
             ready: Ready::new(items),
             forward_positions: forward_cycles.map(share),
             path_penalty: view.critical_path[..items]
@@ -207,9 +207,9 @@ impl<'a> Pass<'a> {
         let newly_ready = std::mem::take(&mut self.newly_ready);
         for &node in &newly_ready {
             if let Some(live) = &self.live {
-                self.changes[node as usize] = live.change(node);
+                self.pressure_changes[node as usize] = live.change(node);
             }
-            let change = self.live.as_ref().map(|_| self.changes[node as usize][0]);
+            let change = self.live.as_ref().map(|_| self.pressure_changes[node as usize][0]);
             self.ready.insert(self.entry(node), change, self.cycle);
             self.ready_scoreboard_setters += usize::from(self.view.sets_scoreboard[node as usize]);
         }
@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
         stalls.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
-        let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
+        let (live, prices) = self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {
@@ -264,7 +264,7 @@ impl<'a> Pass<'a> {
     fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> Measures {
         let node = node as usize;
         Measures {
-            change: self.changes[node],
+            pressure_change: self.pressure_changes[node],
             path_penalty: self.path_penalty[node],
             extra_stall: wait,
             // Forward, an item that sets a scoreboard adds a result in flight. Backward, placing such an item removes one, so all other
@@ -303,7 +303,7 @@ impl<'a> Pass<'a> {
                 let rank = self.view.rank(other);
                 if self.ready.contains(rank) {
                     let change = live.change(other);
-                    self.changes[other as usize] = change;
+                    self.pressure_changes[other as usize] = change;
                     self.ready.update_change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }

@@ -23,7 +23,7 @@ use crate::pressure::{Counts, PressureTracker};
 
 /// A register group: the registers of one value.
 #[derive(Clone, Copy)]
-struct Group {
+struct RegionGroup {
     /// Index of the register class.
     class: u8,
     /// Number of registers in the group.
@@ -39,10 +39,10 @@ struct Group {
 /// The register groups of a region that have a budget, with their readers and writers.
 pub(in crate::backend) struct Groups {
     /// The register groups, in order of first mention.
-    groups: Vec<Group>,
+    groups: Vec<RegionGroup>,
     /// For each item, the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks
     /// the end.
-    items: Vec<(u32, u32)>,
+    item_starts: Vec<(u32, u32)>,
     /// Register group numbers of all items, one list after the other.
     group_lists: Vec<u32>,
     /// For each register group, the start of its readers in `readers`. The last entry marks the end.
@@ -59,7 +59,7 @@ impl Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
             groups: Vec::new(),
-            items: Vec::with_capacity(graph.items() + 1),
+            item_starts: Vec::with_capacity(graph.items() + 1),
             group_lists: Vec::new(),
             first_reader: Vec::new(),
             readers: Vec::new(),
@@ -73,9 +73,9 @@ impl Groups {
             for &group in &found.group_lists[first_write..] {
                 found.groups[group as usize].is_written = true;
             }
-            found.items.push((first_read, first_write as u32));
+            found.item_starts.push((first_read, first_write as u32));
         }
-        found.items.push((found.group_lists.len() as u32, 0));
+        found.item_starts.push((found.group_lists.len() as u32, 0));
         found.find_readers();
         found
     }
@@ -87,7 +87,7 @@ impl Groups {
             let Some(class) = described.class else { continue };
             let local = *numbers.entry(number).or_insert_with(|| {
                 let (live_at_start, used_after_region) = tracker.liveness_at_region_ends(number);
-                self.groups.push(Group {
+                self.groups.push(RegionGroup {
                     class: class as u8,
                     weight: described.weight,
                     live_at_start,
@@ -103,7 +103,7 @@ impl Groups {
     /// Fills the lists of readers, by a counting sort over all reads.
     fn find_readers(&mut self) {
         let mut first = vec![0; self.groups.len() + 1];
-        for node in 0..self.items.len() as u32 - 1 {
+        for node in 0..self.item_starts.len() as u32 - 1 {
             self.reads(node).iter().for_each(|&group| first[group as usize + 1] += 1);
         }
         for group in 0..self.groups.len() {
@@ -111,7 +111,7 @@ impl Groups {
         }
         let mut next: Vec<u32> = first.clone();
         let mut readers = vec![0; first[self.groups.len()] as usize];
-        for node in 0..self.items.len() as u32 - 1 {
+        for node in 0..self.item_starts.len() as u32 - 1 {
             for &group in self.reads(node) {
                 readers[next[group as usize] as usize] = node;
                 next[group as usize] += 1;
@@ -122,13 +122,13 @@ impl Groups {
 
     /// Returns the numbers of the groups that an item reads, as indices into `groups`.
     pub(in crate::backend) fn reads(&self, node: u32) -> &[u32] {
-        let (first, end) = self.items[node as usize];
+        let (first, end) = self.item_starts[node as usize];
         &self.group_lists[first as usize..end as usize]
     }
 
     /// Returns the numbers of the groups that an item writes, as indices into `groups`.
     pub(in crate::backend) fn writes(&self, node: u32) -> &[u32] {
-        let (first, end) = (self.items[node as usize].1, self.items[node as usize + 1].0);
+        let (first, end) = (self.item_starts[node as usize].1, self.item_starts[node as usize + 1].0);
         &self.group_lists[first as usize..end as usize]
     }
 
@@ -144,7 +144,7 @@ impl Groups {
 
     /// Returns for each group the number of its general registers; 0 for groups of other classes.
     pub(in crate::backend) fn general_weights(&self) -> Vec<u32> {
-        let is_general = |group: &Group| group.class == RegisterClass::General as u8;
+        let is_general = |group: &RegionGroup| group.class == RegisterClass::General as u8;
         self.groups.iter().map(|group| if is_general(group) { group.weight.into() } else { 0 }).collect()
     }
 
@@ -174,7 +174,7 @@ impl Groups {
     }
 }
 
-impl Group {
+impl RegionGroup {
     /// Returns whether the group is live at the end of the region.
     fn is_live_at_end(&self) -> bool {
         self.used_after_region && (self.live_at_start || self.is_written)
@@ -194,7 +194,7 @@ pub(in crate::backend) struct Live<'a> {
     /// the exclusive-or is the node of that reader; it is maintained in the forward direction only.
     unplaced_readers: Vec<(u32, u32)>,
     /// Number of live registers of each class at the current position.
-    now: Counts,
+    counts: Counts,
     /// Maximum number of live registers of each class since the start of the pass.
     peak: Counts,
 }
@@ -202,25 +202,25 @@ pub(in crate::backend) struct Live<'a> {
 impl<'a> Live<'a> {
     /// Returns the state at the boundary of the region at which the pass starts.
     pub(in crate::backend) fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
-        let is_live = |group: &Group| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
+        let is_live = |group: &RegionGroup| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {
             let readers = groups.readers(group);
             (readers.len() as u32, readers.iter().fold(0, |sum, node| sum ^ node))
         };
-        let now = if direction == Direction::Forward { groups.at_start } else { groups.counts_at_end() };
+        let counts = if direction == Direction::Forward { groups.at_start } else { groups.counts_at_end() };
         Live {
             groups,
             direction,
             live: groups.groups.iter().map(is_live).collect(),
             unplaced_readers: (0..groups.groups.len() as u32).map(left).collect(),
-            now,
-            peak: now,
+            counts,
+            peak: counts,
         }
     }
 
     /// Returns the number of live registers of each class at the current position.
-    pub(in crate::backend) fn now(&self) -> Counts {
-        self.now
+    pub(in crate::backend) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Returns the maximum number of live registers of each class so far.
@@ -231,7 +231,7 @@ impl<'a> Live<'a> {
     /// Returns how the number of live registers of each class would change if `node` were placed next.
     pub(in crate::backend) fn change(&self, node: u32) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
-        let mut add = |group: &Group, sign: i32| change[group.class as usize] += sign * i32::from(group.weight);
+        let mut add = |group: &RegionGroup, sign: i32| change[group.class as usize] += sign * i32::from(group.weight);
         let (reads, writes) = (self.groups.reads(node), self.groups.writes(node));
         for &number in reads {
             let group = &self.groups.groups[number as usize];
@@ -258,14 +258,14 @@ impl<'a> Live<'a> {
     fn set_live(&mut self, number: u32, live: bool) {
         let group = &self.groups.groups[number as usize];
         if std::mem::replace(&mut self.live[number as usize], live) != live {
-            self.now[group.class as usize] += if live { 1 } else { -1 } * i32::from(group.weight);
+            self.counts[group.class as usize] += if live { 1 } else { -1 } * i32::from(group.weight);
         }
     }
 
     /// Raises `peak` to the current number of live registers.
     fn note_peak(&mut self) {
-        for (peak, now) in self.peak.iter_mut().zip(self.now) {
-            *peak = (*peak).max(now);
+        for (peak, count) in self.peak.iter_mut().zip(self.counts) {
+            *peak = (*peak).max(count);
         }
     }
 

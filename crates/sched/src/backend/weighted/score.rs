@@ -11,7 +11,7 @@
 //! score       = registers + parallelism + forward
 //! ```
 //!
-//! Exceeding the register budget is compared before the score ([`Score::beats`]).
+//! Exceeding the register budget is compared before the score ([`CandidateScore::beats`]).
 
 use super::super::reason::Reason;
 use super::super::settings::{ScheduleMode, Settings};
@@ -51,7 +51,7 @@ pub(super) struct Weights {
 #[derive(Clone, Copy)]
 pub(super) struct Measures {
     /// Change of live registers of each class.
-    pub change: Counts,
+    pub pressure_change: Counts,
     /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     pub path_penalty: f64,
     /// Stall cycles of the candidate minus the shortest stall of all candidates.
@@ -64,7 +64,7 @@ pub(super) struct Measures {
 
 /// Score of a candidate, with its parts for the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Score {
+pub(super) struct CandidateScore {
     /// Number of registers above the budget, summed over the classes of which the candidate takes registers.
     excess: i32,
     /// The term `registers` of the score: registers freed minus registers taken, times the price of a register and its weight.
@@ -114,8 +114,8 @@ impl Weights {
     }
 
     /// Returns the score of a candidate; `prices` must be those of `live`.
-    pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> Score {
-        let change = measures.change;
+    pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> CandidateScore {
+        let change = measures.pressure_change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
         let excess = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
         let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
@@ -126,7 +126,7 @@ impl Weights {
         let secondary = self.slopes[0].max(1.0 / MAX_REGISTER_RANGE);
         let (register_term, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
         let forward = secondary * (self.forward * measures.forward_position - self.stall_weight * waiting);
-        Score { excess, register_term, parallelism, forward, sum: register_term + parallelism + forward }
+        CandidateScore { excess, register_term, parallelism, forward, sum: register_term + parallelism + forward }
     }
 
     /// Returns the penalty for a critical path that is the fraction `critical_path` (0 to 1) of the longest one.
@@ -135,15 +135,15 @@ impl Weights {
     }
 }
 
-impl Score {
+impl CandidateScore {
     /// Returns whether this score is better than `other`; `None` if they are equal. Fewer registers above the budget decide first.
-    pub(super) fn beats(&self, other: &Score) -> Option<bool> {
+    pub(super) fn beats(&self, other: &CandidateScore) -> Option<bool> {
         let order = other.excess.cmp(&self.excess).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
     /// Returns the part of the score that contributes most to the advantage over `other`.
-    pub(super) fn reason(&self, other: &Score) -> Reason {
+    pub(super) fn reason(&self, other: &CandidateScore) -> Reason {
         if self.excess != other.excess {
             return Reason::PressureOverflow;
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::{Budget, Knobs, Reason, estimate, lower_bound};
 use crate::check;
 use crate::code::{Code, from_machine};
-use crate::graph::{Builder, Graph};
+use crate::graph::{Graph, GraphBuilder};
 use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{RegFile, Target, parse};
@@ -20,7 +20,7 @@ fn code<T: AsRef<str>>(lines: &[T]) -> Code {
 }
 
 fn graph(code: &Code) -> Graph {
-    Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
+    GraphBuilder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
 fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
@@ -154,7 +154,7 @@ fn branch_operands_are_ready_in_time() {
     lines.push("@P0 BRA 0x0".to_owned());
     let code = code(&lines);
     let region = 0..25;
-    let graph = Builder::new(Model::of(target()), code.registers()).build(&code, region.clone());
+    let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, region.clone());
     let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..26, BlockLiveness { live_in: &[], live_out: &[] });
     let schedule = schedule(
@@ -185,17 +185,17 @@ fn both_directions_count_the_same_registers() {
     let (mut forward, mut backward) = (Live::new(&groups, Direction::Forward), Live::new(&groups, Direction::Backward));
     let mut before = Vec::new();
     for node in 0..code.items.len() as u32 {
-        before.push(forward.now());
+        before.push(forward.counts());
         let (change, item) = (forward.change(node), &code.items[node as usize]);
         assert_eq!(change, tracker.change(&code, item));
         forward.step(node, &mut |_| {});
         tracker.step(&code, item);
-        assert_eq!((forward.now(), forward.peak()), (tracker.live(), tracker.peak()));
+        assert_eq!((forward.counts(), forward.peak()), (tracker.live(), tracker.peak()));
     }
-    assert_eq!(forward.now(), backward.now());
+    assert_eq!(forward.counts(), backward.counts());
     for node in (0..code.items.len() as u32).rev() {
         backward.step(node, &mut |_| {});
-        assert_eq!(backward.now(), before[node as usize], "before {node}");
+        assert_eq!(backward.counts(), before[node as usize], "before {node}");
     }
     assert_eq!(backward.peak(), forward.peak());
 }
@@ -264,7 +264,7 @@ fn tracker_is_at_the_region_end_after_scheduling() {
         let code = code(&lines);
         let (live_in, live_out) = (general(&[0, 2, 4]), general(&[2, 8]));
         let liveness = BlockLiveness { live_in: &live_in, live_out: &live_out };
-        let mut builder = Builder::new(Model::of(target()), code.registers());
+        let mut builder = GraphBuilder::new(Model::of(target()), code.registers());
         let (mut old, mut new) = (PressureTracker::new(code.groups().len()), PressureTracker::new(code.groups().len()));
         old.enter_block(&code, 0..40, liveness);
         new.enter_block(&code, 0..40, liveness);

@@ -35,7 +35,8 @@ impl FunctionStatistics {
         self.extra_counts.live_at_calls
     }
 
-    /// Returns the number of registers that a thread needs: the maximum number of live ones plus `beyond`.
+    /// Returns the number of registers that a thread needs: the maximum number of live registers plus `beyond`, the number of registers
+    /// that are allocated in addition.
     pub fn registers_for_live(&self, beyond: i32) -> u32 {
         (self.live[0] + beyond).max(0) as u32
     }
@@ -112,7 +113,7 @@ impl FunctionStatistics {
         list
     }
 
-    /// Returns the throughput: how many warps complete the function per cycle on a scheduler with `warps` resident warps.
+    /// Returns the throughput: the number of warps that complete the function per cycle on a scheduler with `warps` resident warps.
     fn warps_per_cycle(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
         let busiest = self.total_busy_cycles.iter().copied().fold(self.issued_insts, f64::max);
