@@ -18,7 +18,7 @@ const LARGEST_ALIGNMENT: u64 = 1 << 31;
 /// Limit on the bytes of initial values in a module, which bounds the size of the output file.
 const MOST_INITIAL_BYTES: u128 = 512 << 20;
 /// Limit on the bytes of variables of a module: addresses have 64 bits, and differences of addresses are signed.
-const MOST_BYTES: u128 = 1 << 63;
+pub(super) const MOST_BYTES: u128 = 1 << 63;
 
 /// The part of a declaration before the names.
 pub(super) struct Specifiers {

@@ -19,6 +19,7 @@ mod matching;
 mod mismatch;
 mod module;
 mod operand;
+mod split;
 mod statement;
 mod symbols;
 
@@ -34,6 +35,7 @@ use function::FunctionState;
 use head::Heads;
 pub(crate) use head::spell;
 use operand::OperandScratch;
+pub use split::{ParsedPart, SplitModule};
 use symbols::Symbols;
 
 /// Options of the checker.
