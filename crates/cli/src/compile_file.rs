@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oriole_driver::{CompileError, DebugInfo, DebugKind, Fault, Options, PassOptions, Scheduling};
+use oriole_driver::{CompileError, DebugInfo, DebugKind, Fault, Options, Parallelism, PassOptions, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::ast::{Function, FunctionKind, Module};
@@ -75,7 +75,7 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
         }
         return finish(arguments, job, name, &product);
     }
-    let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+    let checked = oriole_driver::check(&text, &oriole_ptx::Options::default(), &Parallelism::default());
     report(&checked.diagnostics);
     if !checked.is_valid() {
         return Ok(ERRORS);

@@ -31,7 +31,9 @@ pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
                 if !cubin.sections[*index].is_elsewhere() {
                     out.resize(plan.places[*index].offset as usize, 0);
                 }
-                out.extend(encoded.contents[*index].iter().flat_map(|bytes| bytes.iter()));
+                if let Some(bytes) = &encoded.contents[*index] {
+                    out.extend_from_slice(bytes);
+                }
             }
             Piece::SectionHeaders => {
                 out.resize(plan.section_headers as usize, 0);

@@ -18,6 +18,7 @@
 mod abi_registers;
 pub mod account;
 mod caches;
+mod check;
 mod clock;
 mod code_kind;
 mod compile_function;
@@ -59,6 +60,7 @@ mod whole_program;
 use oriole_ptx::ast::Module;
 
 pub use account::SchedulingReport;
+pub use check::check;
 pub use compiled::Compiled;
 pub use decisions::{DecisionRemark, Decisions, PtxRegisterLocation};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use oriole_driver::{BackendChoice, Compiled, Options, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile};
+use oriole_driver::{BackendChoice, Compiled, Options, Reports, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile};
 use oriole_isa::Target;
 
 const TARGETS: [&str; 2] = ["sm_90a", "sm_80"];
@@ -117,4 +117,22 @@ fn machine_selects_the_scheduler() {
 fn the_same_input_gives_the_same_bytes() {
     let cubin = || compiled("unrolled", "sm_90a", 3, Scheduling::default()).map(|compiled| compiled.cubin);
     assert_eq!(cubin(), cubin());
+}
+
+/// `oriole explain` must explain the code that `oriole compile` makes.
+#[test]
+fn records_do_not_change_the_code() {
+    for module in ["attention", "float_math", "histogram", "unrolled"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../corpus/{module}.ptx"));
+        let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+        let with = |decisions| {
+            let reports = Reports { decisions, ..Reports::default() };
+            let options = Options { reports, ..Options::new(Target::parse("sm_90a").expect("a target")) };
+            compile(&[&checked.module], &options).unwrap_or_else(|errors| panic!("{module}: {errors:?}"))
+        };
+        let (plain, recorded) = (with(false), with(true));
+        assert!(plain.decisions.is_empty() && !recorded.decisions.is_empty(), "{module}");
+        assert!(plain.cubin == recorded.cubin, "{module}: other code");
+    }
 }

@@ -225,7 +225,7 @@ impl Compiler {
     pub fn check(&self, ptx: impl AsRef<[u8]>) -> Result<Vec<Diagnostic>, Error> {
         let ptx = ptx.as_ref();
         work::run(self.stack(), || {
-            let checked = oriole_ptx::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit });
+            let checked = oriole_driver::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit }, &self.hooks.parallelism);
             Ok(diagnostic::of_findings(&self.source(ptx), &checked.diagnostics))
         })
     }
@@ -269,7 +269,7 @@ impl Compiler {
         if is_cancelled() {
             return Err(Error::cancelled());
         }
-        let checked = oriole_ptx::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit });
+        let checked = oriole_driver::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit }, &self.hooks.parallelism);
         let found = diagnostic::of_findings(&self.source(ptx), &checked.diagnostics);
         if checked.is_valid() { Ok((checked.module, found)) } else { Err(Error::invalid(found)) }
     }

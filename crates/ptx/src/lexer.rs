@@ -104,6 +104,7 @@ fn class_length(text: &[u8], class: u8) -> usize {
 }
 
 /// Cursor over the tokens of a text.
+#[derive(Clone)]
 pub struct Lexer<'a> {
     text: &'a [u8],
     /// The text as a string, if all of it is UTF-8. Slices of it need no check.
@@ -123,6 +124,12 @@ impl<'a> Lexer<'a> {
         let mut lexer = Lexer { text, string: std::str::from_utf8(text).ok(), position: 0, token, last_end: 0 };
         lexer.advance();
         lexer
+    }
+
+    /// Moves to the first token at or after an offset, which must not be inside of a token or comment.
+    pub fn seek(&mut self, position: usize) {
+        self.position = position;
+        self.advance();
     }
 
     /// Returns the bytes of a span.

@@ -118,7 +118,7 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>)
 impl Program {
     fn check_module(&mut self, name: &str, text: Vec<u8>, settings: &Settings, messages: &mut Messages<'_>) {
         let arch = settings.arch;
-        let checked = oriole_ptx::check(&text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
+        let checked = oriole_driver::check(&text, &oriole_ptx::Options { error_limit: ERROR_LIMIT }, &settings.hooks.parallelism);
         let source = Source::new(name, &text);
         self.add_definitions(&checked.module, &source, messages);
         self.refusal = self.refusal.take().or_else(|| arch.refuse(checked.module.target));

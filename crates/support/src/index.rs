@@ -123,6 +123,11 @@ impl<I: Index, T> IndexVec<I, T> {
         &self.items
     }
 
+    /// Returns all items as a vector.
+    pub fn into_vec(self) -> Vec<T> {
+        self.items
+    }
+
     /// Releases unused capacity.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();

@@ -103,6 +103,7 @@ impl Diagnostic {
 }
 
 /// Collects findings up to a limit, so that invalid input of any size takes bounded time and memory.
+#[derive(Clone)]
 pub struct Diagnostics {
     findings: Vec<Diagnostic>,
     errors: usize,
@@ -126,6 +127,11 @@ impl Diagnostics {
             Severity::Warning if self.findings.len() - self.errors < self.limit => self.findings.push(finding),
             _ => {}
         }
+    }
+
+    /// Returns whether nothing was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.findings.is_empty()
     }
 
     /// Returns whether the limit of errors is reached, in which case parsing should stop.

@@ -13,7 +13,7 @@ use crate::types::{ScalarType, StateSpace};
 /// Limit on the bytes of initial values in a module, which bounds the size of the output file.
 const MOST_INITIAL_BYTES: u128 = 512 << 20;
 /// Limit on the bytes of variables of a module: addresses have 64 bits, and differences of addresses are signed.
-const MOST_BYTES: u128 = 1 << 63;
+pub(super) const MOST_BYTES: u128 = 1 << 63;
 
 /// A declared name with its count (`%r<10>`) or array dimensions.
 pub(super) struct Declarator {

@@ -117,12 +117,19 @@ impl Heads {
         if let Some(id) = entry.id {
             return id;
         }
-        let modifiers = entry.form.modifiers.iter().map(|value| (value.slot, value.modifier)).collect();
-        let key = (entry.form.row, entry.form.level, modifiers);
-        let id = *self.numbers.entry(key).or_insert_with(|| module_forms.push(entry.form.clone()));
+        let id = *self.numbers.entry(key_of(&entry.form)).or_insert_with(|| module_forms.push(entry.form.clone()));
         entry.id = Some(id);
         id
     }
+
+    /// Returns the index of a form of another module in the module; adds the form if it is new.
+    pub fn number_of(&mut self, form: &Form, module_forms: &mut oriole_support::IndexVec<FormId, Form>) -> FormId {
+        *self.numbers.entry(key_of(form)).or_insert_with(|| module_forms.push(form.clone()))
+    }
+}
+
+fn key_of(form: &Form) -> FormKey {
+    (form.row, form.level, form.modifiers.iter().map(|value| (value.slot, value.modifier)).collect())
 }
 
 /// Returns the row that is closest to a match, if no row matches.

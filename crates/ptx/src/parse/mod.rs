@@ -22,6 +22,7 @@ mod module;
 mod operand;
 mod pragma;
 mod specifiers;
+mod split;
 mod statement;
 mod symbols;
 
@@ -37,6 +38,7 @@ use function::FunctionState;
 use head::Heads;
 pub(crate) use head::spell;
 use operand::OperandScratch;
+pub use split::{ParsedPart, SplitModule};
 use symbols::Symbols;
 
 /// Options of the checker.

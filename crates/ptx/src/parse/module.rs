@@ -17,7 +17,7 @@ use crate::source::Span;
 use crate::target::{PtxVersion, Requirement, Suffix, Target};
 
 /// State of the module as a whole.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Globals {
     pub functions: FxHashMap<Name, KnownFunction>,
     /// Function names in the order of their first declaration.
@@ -69,11 +69,15 @@ pub(super) fn linkage_of(directive: &str) -> Linkage {
 }
 
 impl Parser<'_> {
-    /// Parses a whole module, and then makes the checks that need all of it.
+    /// Parses a whole module.
     pub(super) fn parse_module(&mut self) {
-        if self.parse_module_header().is_err() {
-            return;
+        if self.parse_module_header().is_ok() {
+            self.parse_items();
         }
+    }
+
+    /// Parses the items up to the end of the text, and then makes the checks that need the whole module.
+    pub(super) fn parse_items(&mut self) {
         while !self.at_end() && !self.diagnostics.is_full() {
             let start = self.span();
             if self.parse_item().is_err() {
@@ -94,7 +98,7 @@ impl Parser<'_> {
     }
 
     /// Parses `.version`, `.target` and `.address_size`. Without a valid header nothing else can be checked.
-    fn parse_module_header(&mut self) -> Parse<()> {
+    pub(super) fn parse_module_header(&mut self) -> Parse<()> {
         self.parse_version()?;
         if !self.at_directive(".target") {
             let span = self.span();
@@ -251,7 +255,7 @@ impl Parser<'_> {
     }
 
     /// Parses one item at module scope.
-    fn parse_item(&mut self) -> Parse<()> {
+    pub(super) fn parse_item(&mut self) -> Parse<()> {
         let span = self.span();
         match self.lexer.token.kind {
             TokenKind::Directive => self.parse_module_directive(),

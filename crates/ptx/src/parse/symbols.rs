@@ -86,6 +86,7 @@ struct Range {
 }
 
 /// An entry of the undo log: the meaning before a declaration.
+#[derive(Clone)]
 enum Undo {
     Name(Name, Option<Meaning>),
     Range(Name, Option<Range>),
@@ -108,7 +109,7 @@ const CACHE_SIZE: usize = 64;
 const MOST_OUTER_RANGES: usize = 1000;
 
 /// The symbol table; see the module documentation.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Symbols {
     /// Meaning of each plain name, indexed by name.
     names: Vec<Option<Meaning>>,

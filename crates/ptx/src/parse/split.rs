@@ -1,0 +1,480 @@
+//! Parses a module with many kernels in parts, which the caller can run on several threads.
+//!
+//! A kernel sees the declarations before the first kernel, but hardly ever another kernel. So the text after those declarations is split
+//! at lines that start a kernel, and the parts are parsed independently, each with a copy of the state after the declarations:
+//!
+//! ```text
+//! .version 8.0  .target sm_90  .global .u32 g;     parsed once: the state that all parts start with
+//! .entry a() { ... }  .entry b() { ... }           part 0
+//! .entry c() { ... }                               part 1; stops before `.section`
+//! .section .debug_str { ... }                      parsed after the parts are joined
+//! ```
+//!
+//! The places to split at are guesses, because a comment may contain such a line. A guess is right if the part before it ends exactly
+//! there. Whatever could make a difference (an error or warning, a device function between kernels, a name of an earlier kernel)
+//! makes [`SplitModule::join`] return `None`, and the caller parses the module as a whole, which also gives the messages.
+//!
+//! Joining renumbers names, forms, variables and functions in the order of the text, so that the module is the same as without parts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oriole_support::{Index, IndexVec, Name};
+use rustc_hash::FxHashSet;
+
+use super::declare::MOST_BYTES;
+use super::module::{Globals, KnownFunction};
+use super::symbols::Symbol;
+use super::{Checked, Options, Parser};
+use crate::ast::{
+    AddressBase, Body, FormId, Function, FunctionId, FunctionKind, Initializer, Item, Linkage, Module, Operand, Parameter, Statement,
+    Variable, VariableId,
+};
+use crate::source::Span;
+
+/// Size of a part in bytes of text, unless there would be more than [`MOST_PARTS`]. Parsing it takes many times as long as starting a
+/// thread.
+const PART_BYTES: usize = 64 << 10;
+
+/// Limit on the number of parts: enough to keep all threads busy until the end.
+const MOST_PARTS: usize = 256;
+
+/// A module is not split if the part before the first kernel, which is copied for each part, is larger than this share of it.
+const LEAST_SHARE_OF_KERNELS: usize = 16;
+
+/// A module that is parsed in parts.
+pub struct SplitModule<'s> {
+    /// The state after the declarations before the first kernel.
+    first: Parser<'s>,
+    /// Offset of the start of each part.
+    starts: Vec<usize>,
+    /// Whether a part cannot be joined, so that the other parts need not be parsed.
+    has_failed: AtomicBool,
+}
+
+/// The result of parsing one part.
+pub struct ParsedPart {
+    module: Module,
+    globals: Globals,
+    /// Offset of the first token after the part.
+    end: usize,
+}
+
+impl<'s> SplitModule<'s> {
+    /// Splits a module. Returns `None` if it is too small or has an unusual structure.
+    pub fn new(text: &'s [u8], options: &Options) -> Option<SplitModule<'s>> {
+        SplitModule::with_part_size(text, options, PART_BYTES)
+    }
+
+    /// Splits a module into parts of at least `bytes` bytes.
+    fn with_part_size(text: &'s [u8], options: &Options, bytes: usize) -> Option<SplitModule<'s>> {
+        if text.len() < 2 * bytes || u32::try_from(text.len()).is_err() {
+            return None;
+        }
+        let bytes = bytes.max(text.len() / MOST_PARTS);
+        let head = &text[..text.len() / LEAST_SHARE_OF_KERNELS];
+        let mut starts = vec![next_kernel(head, 0)?];
+        while let Some(start) = next_kernel(text, starts[starts.len() - 1] + bytes) {
+            starts.push(start);
+        }
+        let mut first = Parser::new(text, options);
+        first.parse_module_header().ok()?;
+        while !first.at_end() && (first.span().start as usize) < starts[0] {
+            first.parse_item().ok()?;
+        }
+        let is_usual = first.span().start as usize == starts[0] && first.diagnostics.is_empty() && starts.len() > 1;
+        is_usual.then(|| SplitModule { first, starts, has_failed: AtomicBool::new(false) })
+    }
+
+    /// Returns the size of each part in bytes of text.
+    pub fn part_sizes(&self) -> Vec<usize> {
+        let ends = self.starts[1..].iter().copied().chain([self.first.lexer.source().len()]);
+        self.starts.iter().zip(ends).map(|(start, end)| end - start).collect()
+    }
+
+    /// Parses the part with this number. Returns `None` if the module has to be parsed as a whole.
+    pub fn parse(&self, part: usize) -> Option<ParsedPart> {
+        let parsed = self.parse_kernels(part);
+        if parsed.is_none() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        parsed
+    }
+
+    fn parse_kernels(&self, part: usize) -> Option<ParsedPart> {
+        let mut parser = self.first.fork(self.starts[part]);
+        let limit = self.starts.get(part + 1).copied();
+        let (first_function, first_item) = (parser.module.functions.len(), parser.module.items.len());
+        let mut end = self.starts[part];
+        while limit != Some(end) && starts_kernel(&parser.lexer.source()[end..]) {
+            if self.has_failed.load(Ordering::Relaxed) || parser.parse_item().is_err() || !parser.diagnostics.is_empty() {
+                return None;
+            }
+            end = parser.span().start as usize;
+        }
+        if limit.is_some_and(|limit| limit != end) {
+            return None;
+        }
+        let Parser { module, globals, .. } = parser;
+        let functions = &module.functions.as_slice()[first_function..];
+        let is_kernel = |function: &Function| {
+            function.kind == FunctionKind::Entry && function.body.as_ref().is_some_and(|body| body.aliases.is_empty())
+        };
+        // Declarations inside a body would be functions without an item.
+        let only_kernels = functions.iter().all(is_kernel) && functions.len() == module.items.len() - first_item;
+        let base = &self.first.globals;
+        let no_more_state = globals.signatures.len() == base.signatures.len()
+            && globals.constant_bytes == base.constant_bytes
+            && globals.initial_bytes == base.initial_bytes;
+        (only_kernels && no_more_state).then_some(ParsedPart { module, globals, end })
+    }
+
+    /// Joins the parts, in their order, and parses the rest of the module. Returns `None` if the module has to be parsed as a whole.
+    pub fn join(self, parts: Vec<Option<ParsedPart>>) -> Option<Checked> {
+        let mut parser = self.first;
+        let base = Base::of(&parser);
+        let mut kernels: FxHashSet<Name> = FxHashSet::default();
+        let mut end = self.starts[0];
+        for part in parts {
+            let part = part?;
+            end = part.end;
+            parser.append(part, &base, &mut kernels)?;
+        }
+        if parser.globals.variable_bytes >= MOST_BYTES {
+            return None;
+        }
+        parser.lexer.seek(end);
+        parser.parse_items();
+        let diagnostics = parser.diagnostics.finish();
+        diagnostics.is_empty().then_some(Checked { module: parser.module, diagnostics })
+    }
+}
+
+/// Returns the offset of the next line that starts a kernel, at or after `from`.
+fn next_kernel(text: &[u8], from: usize) -> Option<usize> {
+    let is_start = |&position: &usize| (position == 0 || text[position - 1] == b'\n') && starts_kernel(&text[position..]);
+    (from..text.len()).filter(|&position| text[position] == b'.').find(is_start)
+}
+
+/// Returns whether the text starts with the definition of a kernel, or looks like it.
+fn starts_kernel(text: &[u8]) -> bool {
+    let after = [&b".visible "[..], b".weak "].iter().find_map(|word| text.strip_prefix(*word)).unwrap_or(text);
+    after.starts_with(b".entry ")
+}
+
+/// Sizes of the tables of a module before its parts, which are the numbers of the first new elements in each part.
+struct Base {
+    names: usize,
+    variables: usize,
+    functions: usize,
+    items: usize,
+    variable_bytes: u128,
+    inlined_functions: usize,
+}
+
+impl Base {
+    fn of(parser: &Parser<'_>) -> Base {
+        let module = &parser.module;
+        Base {
+            names: module.names.len(),
+            variables: module.variables.len(),
+            functions: module.functions.len(),
+            items: module.items.len(),
+            variable_bytes: parser.globals.variable_bytes,
+            inlined_functions: parser.globals.inlined_functions.len(),
+        }
+    }
+}
+
+impl<'s> Parser<'s> {
+    /// Returns a parser with the declarations of this one, at another offset of the text. Bodies of functions are not copied, and heads of
+    /// instructions are analysed anew.
+    fn fork(&self, position: usize) -> Parser<'s> {
+        let Module { version, target, options, address_size, ref names, ref variables, ref functions, ref items, .. } = self.module;
+        let mut copies = IndexVec::new();
+        for function in functions.iter() {
+            copies.push(without_body(function));
+        }
+        let module = Module {
+            version,
+            target,
+            options,
+            address_size,
+            names: names.clone(),
+            forms: IndexVec::new(),
+            variables: variables.clone(),
+            functions: copies,
+            items: items.clone(),
+        };
+        let mut lexer = self.lexer.clone();
+        lexer.seek(position);
+        Parser {
+            lexer,
+            diagnostics: self.diagnostics.clone(),
+            module,
+            platform: self.platform,
+            symbols: self.symbols.clone(),
+            heads: Default::default(),
+            function: Default::default(),
+            scratch: Default::default(),
+            globals: self.globals.clone(),
+        }
+    }
+
+    /// Appends the kernels of a part. `kernels` has the kernels of the parts before it. Returns `None` if the part uses the name of one of
+    /// them, or defines a function that is known.
+    fn append(&mut self, part: ParsedPart, base: &Base, kernels: &mut FxHashSet<Name>) -> Option<()> {
+        let ParsedPart { module, globals, .. } = part;
+        let names: Vec<Name> =
+            (base.names..module.names.len()).map(|name| self.module.names.intern(module.names.resolve(Name::new(name)))).collect();
+        if names.iter().any(|name| kernels.contains(name)) {
+            return None;
+        }
+        let forms = module.forms.iter().map(|form| self.heads.number_of(form, &mut self.module.forms)).collect();
+        let renumbering = Renumbering {
+            base,
+            names,
+            forms,
+            variables: self.module.variables.len() - base.variables,
+            functions: self.module.functions.len() - base.functions,
+        };
+        for mut variable in module.variables.into_vec().into_iter().skip(base.variables) {
+            renumbering.change_variable(&mut variable);
+            self.module.variables.push(variable);
+        }
+        for mut function in module.functions.into_vec().into_iter().skip(base.functions) {
+            let span = globals.functions.get(&function.name)?.span;
+            renumbering.change_function(&mut function);
+            self.add_kernel(function, span, kernels)?;
+        }
+        let items = module.items.into_iter().skip(base.items).map(|item| match item {
+            Item::Function(id) => Some(Item::Function(renumbering.function(id))),
+            _ => None,
+        });
+        for item in items {
+            self.module.items.push(item?);
+        }
+        self.globals.variable_bytes = self.globals.variable_bytes.saturating_add(globals.variable_bytes - base.variable_bytes);
+        for (file, span) in globals.used_files {
+            self.globals.used_files.entry(file).or_insert(span);
+        }
+        self.globals.places.extend(globals.places);
+        let inlined = globals.inlined_functions.into_iter().skip(base.inlined_functions);
+        self.globals.inlined_functions.extend(inlined.map(|(name, span)| (renumbering.name(name), span)));
+        Some(())
+    }
+
+    /// Declares a kernel and adds it to the module. Returns `None` if its name is known.
+    fn add_kernel(&mut self, function: Function, span: Span, kernels: &mut FxHashSet<Name>) -> Option<()> {
+        let name = function.name;
+        if self.globals.functions.contains_key(&name) || self.symbols.plain(name).is_some() {
+            return None;
+        }
+        let first_extern = function.linkage == Linkage::Extern;
+        let id = self.module.functions.push(function);
+        self.globals.functions.insert(name, KnownFunction { id, span, defined: true, first_extern });
+        self.globals.function_order.push(name);
+        self.symbols.replace_at(name, Symbol::Function(id), span, 0);
+        kernels.insert(name);
+        Some(())
+    }
+}
+
+fn without_body(function: &Function) -> Function {
+    let &Function { name, kind, linkage, ref attributes, ref returns, ref parameters, has_parameter_list, ref bounds, body: _ } = function;
+    Function {
+        name,
+        kind,
+        linkage,
+        attributes: attributes.clone(),
+        returns: returns.clone(),
+        parameters: parameters.clone(),
+        has_parameter_list,
+        bounds: bounds.clone(),
+        body: None,
+    }
+}
+
+/// Maps the numbers in a part to those in the whole module.
+struct Renumbering<'a> {
+    base: &'a Base,
+    /// The names that are new in the part.
+    names: Vec<Name>,
+    /// All forms of the part.
+    forms: Vec<FormId>,
+    /// Number of variables, and of functions, of the parts before this one.
+    variables: usize,
+    functions: usize,
+}
+
+impl Renumbering<'_> {
+    fn name(&self, name: Name) -> Name {
+        name.position().checked_sub(self.base.names).map_or(name, |position| self.names[position])
+    }
+
+    fn variable(&self, id: VariableId) -> VariableId {
+        if id.position() < self.base.variables { id } else { VariableId::new(id.position() + self.variables) }
+    }
+
+    fn function(&self, id: FunctionId) -> FunctionId {
+        if id.position() < self.base.functions { id } else { FunctionId::new(id.position() + self.functions) }
+    }
+
+    fn change_variable(&self, variable: &mut Variable) {
+        variable.name = self.name(variable.name);
+        if let Some(initializer) = &mut variable.initializer {
+            self.change_initializer(initializer);
+        }
+    }
+
+    fn change_initializer(&self, initializer: &mut Initializer) {
+        match initializer {
+            Initializer::Constant(_) | Initializer::MaskedNumber { .. } => {}
+            Initializer::List(list) => list.iter_mut().for_each(|element| self.change_initializer(element)),
+            Initializer::Address { symbol, .. } => *symbol = self.name(*symbol),
+            Initializer::Opaque(fields) => {
+                for field in fields {
+                    field.name = self.name(field.name);
+                    field.value = field.value.map_err(|name| self.name(name));
+                }
+            }
+        }
+    }
+
+    fn change_parameter(&self, parameter: &mut Parameter) {
+        match parameter {
+            Parameter::Variable(id) => *id = self.variable(*id),
+            Parameter::Register { name, .. } => *name = self.name(*name),
+        }
+    }
+
+    fn change_function(&self, function: &mut Function) {
+        function.name = self.name(function.name);
+        function.returns.iter_mut().chain(&mut function.parameters).for_each(|parameter| self.change_parameter(parameter));
+        if let Some(body) = &mut function.body {
+            self.change_body(body);
+        }
+    }
+
+    fn change_body(&self, body: &mut Body) {
+        body.registers.iter_mut().for_each(|declaration| declaration.name = self.name(declaration.name));
+        body.labels.iter_mut().for_each(|label| label.name = self.name(label.name));
+        for statement in &mut body.statements {
+            match statement {
+                Statement::Variable(id) => *id = self.variable(*id),
+                Statement::Function(id) => *id = self.function(*id),
+                _ => {}
+            }
+        }
+        body.instructions.iter_mut().for_each(|instruction| instruction.form = self.forms[instruction.form.position()]);
+        body.operands.iter_mut().for_each(|operand| self.change_operand(operand));
+        for address in &mut body.addresses {
+            match &mut address.base {
+                AddressBase::Variable(id) | AddressBase::VariableMember(id, _) => *id = self.variable(*id),
+                AddressBase::Function(id) => *id = self.function(*id),
+                AddressBase::Register(_) | AddressBase::Element(..) | AddressBase::Absolute => {}
+            }
+        }
+        for inlined in body.locations.iter_mut().filter_map(|location| location.inlined.as_mut()) {
+            inlined.0 = self.name(inlined.0);
+        }
+        body.target_lists.iter_mut().flat_map(|list| &mut list.targets).for_each(|operand| self.change_operand(operand));
+        for prototype in &mut body.prototypes {
+            prototype.returns.iter_mut().chain(&mut prototype.parameters).for_each(|parameter| self.change_parameter(parameter));
+        }
+    }
+
+    fn change_operand(&self, operand: &mut Operand) {
+        match operand {
+            Operand::Selector(name) => *name = self.name(*name),
+            Operand::Variable(id) => *id = self.variable(*id),
+            Operand::Function(id) => *id = self.function(*id),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parses a text in parts of at least `bytes` bytes; `None` if it has to be parsed as a whole.
+    fn in_parts(text: &str, bytes: usize) -> Option<Checked> {
+        let split = SplitModule::with_part_size(text.as_bytes(), &Options::default(), bytes)?;
+        assert_eq!(split.part_sizes().len(), split.starts.len());
+        // The order in which parts are parsed is not that of the text.
+        let mut parts: Vec<_> = (0..split.starts.len()).rev().map(|part| split.parse(part)).collect();
+        parts.reverse();
+        split.join(parts)
+    }
+
+    /// Asserts that a text parsed in parts gives the same tables as without, also the numbers of names, forms and functions.
+    #[track_caller]
+    fn assert_same(text: &str, bytes: usize) {
+        let whole = super::super::check(text.as_bytes(), &Options::default());
+        assert!(whole.diagnostics.is_empty(), "{:?}", whole.diagnostics);
+        let parts = in_parts(text, bytes).expect("the module was not split");
+        let (whole, parts) = (whole.module, parts.module);
+        assert_eq!(crate::print(&parts), crate::print(&whole));
+        let names = |module: &Module| (0..module.names.len()).map(|name| module.name(Name::new(name)).to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&parts), names(&whole));
+        assert_eq!(parts.forms.as_slice(), whole.forms.as_slice());
+        assert_eq!(parts.variables.as_slice(), whole.variables.as_slice());
+        assert_eq!(parts.functions.as_slice(), whole.functions.as_slice());
+        assert_eq!(parts.items, whole.items);
+        let positions = |module: &Module| {
+            module.functions.iter().flat_map(|f| f.body.iter().flat_map(|body| body.positions.0.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(positions(&parts), positions(&whole));
+    }
+
+    /// A module with declarations, `count` kernels that differ, and the text `rest`.
+    fn module(count: usize, rest: &str) -> String {
+        let kernel = |number: usize| {
+            let kind = ["f32", "s32", "u64", "f64"][number % 4];
+            let extra = if number.is_multiple_of(3) { "vset.s32.s32.eq s1, s2.b1, s2;" } else { "call (s1), helper, (s2);" };
+            format!(
+                ".visible .entry kernel_{number}(.param .u64 out_{number}, .param .u32 n)\n{{\n\
+                 .reg .{kind} %x<4>; .reg .b64 %p; .reg .pred %q; .reg .s32 s1, s2; .shared .align 8 .b8 tile_{number}[64];\n\
+                 .loc 1 {line} 3\n\
+                 ld.param.u64 %p, [out_{number}]; ld.shared.{kind} %x1, [tile_{number}+8]; ld.global.{kind} %x2, [table];\n\
+                 mov.u32 s2, %tid.x; mov.b64 %p, tile_{number}; mov.u64 %p, table; {extra}\n\
+                 setp.lt.s32 %q, s1, s2;\n@%q bra done_{number};\nst.global.{kind} [%p], %x2;\ndone_{number}: ret;\n}}\n",
+                line = number + 1,
+            )
+        };
+        let kernels: String = (0..count).map(kernel).collect();
+        let head = ".version 8.0\n.target sm_80\n.address_size 64\n.file 1 \"a.cu\"\n.global .align 8 .b8 table[64];\n\
+                    .func (.reg .s32 r) helper(.reg .s32 a) { add.s32 r, a, 1; ret; }\n";
+        format!("{head}{kernels}{rest}")
+    }
+
+    #[test]
+    fn parts_give_the_same_module() {
+        let text = module(64, "");
+        for bytes in [1, 1000, 5000, text.len() / 2] {
+            assert_same(&text, bytes);
+        }
+        assert_same(&module(64, ".section .debug_str { .b8 0 }\n.global .u32 last;\n"), 1000);
+    }
+
+    #[test]
+    fn what_is_unusual_is_not_split() {
+        let calls = ".visible .entry again() { .reg .b64 %a; mov.u64 %a, kernel_1; ret; }\n";
+        let duplicate = ".visible .entry kernel_1() { ret; }\n";
+        let comment = "/*\n.visible .entry in_comment() {\n*/\n".repeat(100);
+        let label = ".visible .entry named() { kernel_1: ret; }\n";
+        let wrong = ".visible .entry wrong() { add.s32 x, y, z; ret; }\n";
+        let function = ".func later() { ret; }\n.visible .entry kernel() { call later; ret; }\n";
+        for rest in [calls, duplicate, &comment, label, wrong, function] {
+            let text = module(64, &format!("{rest}{}", module(3, "").split_once("ret; }\n").unwrap().1.replace("kernel_", "more_")));
+            if let Some(checked) = in_parts(&text, 300) {
+                assert!(checked.is_valid());
+                assert_same(&text, 300);
+            }
+        }
+        for rest in [calls, duplicate, label, wrong] {
+            assert!(in_parts(&module(64, rest), 300).is_none(), "{rest}");
+        }
+        assert!(in_parts(&module(1, ""), PART_BYTES).is_none(), "too small");
+    }
+}
