@@ -81,6 +81,8 @@ struct Generator {
     chunks_used: usize,
     /// Whether threads have arrived at the barrier of the cluster and not waited yet.
     in_cluster_phase: bool,
+    /// Number of blocks of a cluster.
+    cluster: usize,
     /// Size in bytes of the kernel parameter that is passed by value.
     structure_bytes: usize,
     /// Size in bytes of the large constant array; 0 if the program has none.
@@ -150,7 +152,8 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
     });
     let (mut target, mut sm) = *rng.pick(&TARGETS);
     let mut version = *rng.pick(&VERSIONS);
-    let (grid, mut block) = shape(&mut rng);
+    let (mut grid, mut block) = shape(&mut rng);
+    let mut cluster = 1;
     let mut features = Features::draw(&mut rng, options.without);
     // A stream of its own: programs without tensor features are as they would be without this feature group.
     let mut own = Rng::new(seed ^ TENSOR_STREAM);
@@ -163,7 +166,12 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         version = *own.pick(&["8.7", "9.0"]);
         if sm >= 90 {
             // Again a stream of its own, so that the other tensor programs do not change.
-            features = features.draw_clusters(&mut Rng::new(seed ^ CLUSTER_STREAM), options.without);
+            let mut own = Rng::new(seed ^ CLUSTER_STREAM);
+            features = features.draw_clusters(&mut own, options.without);
+            if features.has(Feature::Clusters) {
+                cluster = *own.pick(&[1, 2, 2, 4]);
+                grid = if cluster == 1 { grid } else { [cluster * own.range(1, 2) as u32, 1, 1] };
+            }
         }
     }
     let mut sections: Vec<(&str, usize)> = SECTIONS.iter().map(|&section| (section, *rng.pick(&[0, 1, 1, 2, 6]))).collect();
@@ -184,6 +192,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         gates_used: 0,
         chunks_used: 0,
         in_cluster_phase: false,
+        cluster: cluster as usize,
         structure_bytes: structure_bytes(&mut rng, features),
         large_constant_bytes: large_constant.len() * 4,
         globals: globals(&mut rng, features),
@@ -213,6 +222,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         functions: generator.functions,
         kernel,
         grid,
+        cluster,
         block,
         scalars: [interesting(&mut rng, 32, false) as u32, rng.below(8) as u32],
         structure: (0..generator.structure_bytes).map(|_| interesting(&mut rng, 8, false) as u8).collect(),
