@@ -18,6 +18,8 @@ use oriole_kernel_test::Element;
 pub(crate) const MAP_BYTES: usize = 128;
 /// Maximum number of dimensions.
 const MOST_DIMENSIONS: usize = 5;
+/// Upper bound of the bytes of a box: more than any GPU has in shared memory.
+const MOST_BOX_BYTES: u64 = 1 << 20;
 /// Bytes of the unit of strides, and of the pieces that a swizzle permutes.
 const UNIT: u64 = 16;
 
@@ -100,7 +102,7 @@ impl TensorMap {
             0 => (word(bytes, 0x34) >> 24) + 1,
             _ => (word(bytes, 0x38) >> (8 * (dimension - 1)) & 0xff) + 1,
         };
-        Ok(TensorMap {
+        let map = TensorMap {
             address: word(bytes, 0) | word(bytes, 4) << 32,
             element,
             sizes: (0..rank).map(|dimension| word(bytes, 0x20 + 4 * dimension) + 1).collect(),
@@ -109,7 +111,11 @@ impl TensorMap {
             // The step of the first dimension is ignored unless the layout is interleaved.
             steps: (0..rank).map(|dimension| if dimension == 0 { 1 } else { (word(bytes, 0x34) >> (3 * dimension) & 7) + 1 }).collect(),
             swizzle,
-        })
+        };
+        match map.box_bytes() {
+            bytes if bytes > MOST_BOX_BYTES => Err(format!("a box of {bytes} bytes is larger than any shared memory")),
+            _ => Ok(map),
+        }
     }
 
     /// Encodes the map of a kernel test for a buffer at an address.

@@ -79,7 +79,6 @@ pub fn tests() -> Vec<Generated> {
         tests.push(multicast(shape));
     }
     tests.push(remote(PAIR, "vector_load", VECTOR_LOAD, |own, next, _| own ^ next));
-    tests.push(remote(FOUR, "generic_variable", GENERIC_VARIABLE, |own, next, _| own.wrapping_sub(next)));
     for shape in [PAIR, FOUR] {
         tests.extend(ATOMICS.map(|operation| atomic(shape, operation)));
         tests.push(split_barrier(shape));
@@ -224,11 +223,6 @@ const VECTOR_LOAD: &str = "and.b32 %r8, %r6, 60;
     setp.eq.u32 %p1, %r8, 2;
     selp.b32 %r9, %r13, %r11, %p1;
     xor.b32 %r10, %r4, %r9;";
-
-const GENERIC_VARIABLE: &str = "mapa.u64 %rd2, area, %r2;
-    mad.wide.u32 %rd2, %r6, 4, %rd2;
-    ld.u32 %r9, [%rd2];
-    sub.u32 %r10, %r4, %r9;";
 
 /// A test in which each thread reads the word of the next block.
 fn remote(shape: Shape, name: &str, code: &str, value: impl Fn(u64, u64, usize) -> u64) -> Generated {
