@@ -377,7 +377,13 @@ impl Module<'_> {
     }
 
     /// Launches a function with clusters of a size. `pointers` has one pointer to the bytes of each parameter.
-    fn launch_clusters(&self, function: Handle, shape: LaunchShape, [x, y, z]: [u32; 3], pointers: &mut [*mut c_void]) -> Result<(), Error> {
+    fn launch_clusters(
+        &self,
+        function: Handle,
+        shape: LaunchShape,
+        [x, y, z]: [u32; 3],
+        pointers: &mut [*mut c_void],
+    ) -> Result<(), Error> {
         // SAFETY: the signature is that of cuda.h for this symbol; the pointer is used only here, while the library is loaded.
         let launch: Symbol<'_, LaunchExtended> = unsafe { self.driver.library.get(b"cuLaunchKernelEx") }
             .map_err(|error| plain_error(format!("the CUDA driver cannot launch clusters: {error}")))?;

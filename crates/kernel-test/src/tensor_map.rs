@@ -53,14 +53,8 @@ impl TensorMap {
         let mut words = kind.split_whitespace().skip(1);
         let element = words.next().and_then(Element::from_name).ok_or("a tensor map without a type")?;
         let sizes = read_sizes(words.next().ok_or("a tensor map without sizes")?, u64::from(u32::MAX))?;
-        let mut map = TensorMap {
-            element,
-            box_sizes: Vec::new(),
-            steps: vec![1; sizes.len()],
-            swizzle: 0,
-            buffer: buffer.to_owned(),
-            sizes,
-        };
+        let mut map =
+            TensorMap { element, box_sizes: Vec::new(), steps: vec![1; sizes.len()], swizzle: 0, buffer: buffer.to_owned(), sizes };
         while let Some(word) = words.next() {
             let narrow = |sizes: Vec<u64>| sizes.into_iter().map(|size| size as u32).collect();
             match (word, words.next()) {

@@ -81,7 +81,14 @@ impl Setup {
             }
         });
         let arguments = arguments.collect();
-        let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, cluster: test.cluster, shared_bytes: test.shared_bytes, arguments };
+        let launch = Launch {
+            kernel: test.kernel.clone(),
+            grid: test.grid,
+            block: test.block,
+            cluster: test.cluster,
+            shared_bytes: test.shared_bytes,
+            arguments,
+        };
         Setup { launch, memory, buffers }
     }
 

@@ -13,8 +13,8 @@ pub mod kernel_test;
 pub mod memory;
 pub mod ptx;
 mod sampling;
-mod tensor_map;
 pub mod sass;
+mod tensor_map;
 pub mod timing;
 pub mod verify;
 

@@ -15,8 +15,7 @@ fn findings(body: &str) -> Vec<FindingKind> {
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
     let program = Program::new(&checked.module, text.as_bytes()).unwrap();
     let mut memory = Memory::new();
-    let launch =
-        Launch { kernel: "k".into(), grid: [2, 1, 1], block: [32, 1, 1], cluster: None, shared_bytes: 0, arguments: Vec::new() };
+    let launch = Launch { kernel: "k".into(), grid: [2, 1, 1], block: [32, 1, 1], cluster: None, shared_bytes: 0, arguments: Vec::new() };
     match program.load(&mut memory).run(&launch, &mut memory, &Options::default()) {
         Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
         Err(Error::Fault { fault, earlier }) => earlier.iter().chain([&fault]).map(|finding| finding.kind).collect(),
@@ -37,7 +36,9 @@ fn blocks_race_without_a_barrier() {
     let found = findings(&format!("st.shared.u32 [%r2], %r0; {SYNC} st.shared::cluster.u32 [%r3], 7; ld.shared.u32 %r5, [%r2]; {SYNC}"));
     assert_eq!(found, [FindingKind::Race]);
     // A barrier of the block alone does not order them.
-    let found = findings(&format!("st.shared.u32 [%r2], %r0; {SYNC} st.shared::cluster.u32 [%r3], 7; bar.sync 0; ld.shared.u32 %r5, [%r2]; {SYNC}"));
+    let found = findings(&format!(
+        "st.shared.u32 [%r2], %r0; {SYNC} st.shared::cluster.u32 [%r3], 7; bar.sync 0; ld.shared.u32 %r5, [%r2]; {SYNC}"
+    ));
     assert_eq!(found, [FindingKind::Race]);
     // An arrival without release orders nothing.
     let relaxed = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;";

@@ -410,7 +410,10 @@ fn store_async(shape: Shape, words: usize) -> Generated {
     let bytes = 4 * words;
     let (vector, registers) = match words {
         1 => ("", "%r11".to_owned()),
-        _ => (if words == 2 { ".v2" } else { ".v4" }, format!("{{{}}}", (11..11 + words).map(|n| format!("%r{n}")).collect::<Vec<_>>().join(", "))),
+        _ => (
+            if words == 2 { ".v2" } else { ".v4" },
+            format!("{{{}}}", (11..11 + words).map(|n| format!("%r{n}")).collect::<Vec<_>>().join(", ")),
+        ),
     };
     let values: String = (0..words).map(|word| format!("xor.b32 %r{}, %r4, {word};\n", 11 + word)).collect();
     let sum: String = (0..words).map(|word| format!("ld.shared.u32 %r9, [%r8+{}];\nadd.u32 %r10, %r10, %r9;\n", 4 * word)).collect();

@@ -250,7 +250,9 @@ fn pipeline() -> Generated {
     let case = Case { sizes: &[16, 64], box_sizes: &[16, 8], at: &[0, 0], ..WORDS };
     let words = fill().values(U32.element, case.tensor_words());
     let (bytes, threads) = (case.box_bytes(), case.box_bytes() / 4);
-    let sum = |thread: usize| (0..BOXES).fold(0_u64, |sum, number| sum.wrapping_mul(3).wrapping_add(words[number * threads + thread]) & 0xffff_ffff);
+    let sum = |thread: usize| {
+        (0..BOXES).fold(0_u64, |sum, number| sum.wrapping_mul(3).wrapping_add(words[number * threads + thread]) & 0xffff_ffff)
+    };
     kernel("pipeline".into(), "loads of boxes in two buffers, each waited for and reused", threads)
         .module(".shared .align 8 .b64 full[2]; .shared .align 8 .b64 empty[2];")
         .buffer("a", U32, words.len(), fill())

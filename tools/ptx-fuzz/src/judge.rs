@@ -120,7 +120,14 @@ impl Setup {
                 Value::Image(image) => memory.create_image(&parameter.name, image).0.to_le_bytes().to_vec(),
             });
         }
-        let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, cluster: test.cluster, shared_bytes: test.shared_bytes, arguments };
+        let launch = Launch {
+            kernel: test.kernel.clone(),
+            grid: test.grid,
+            block: test.block,
+            cluster: test.cluster,
+            shared_bytes: test.shared_bytes,
+            arguments,
+        };
         Setup { launch, memory, buffers }
     }
 

@@ -15,8 +15,7 @@ impl Generator {
     /// of the thread, which `%q{id}a` addresses in the block.
     fn own_place(&mut self, id: usize, start: usize) -> String {
         let zero = if self.cluster == 1 { format!("mov.u32 %q{id}r, 0/") } else { String::new() };
-        let rank = self
-            .choose(&format!("{{mov.u32 %q{id}r, %cluster_ctarank/{zero}getctarank.shared::cluster.u32 %q{id}r, %q{id}a}}"));
+        let rank = self.choose(&format!("{{mov.u32 %q{id}r, %cluster_ctarank/{zero}getctarank.shared::cluster.u32 %q{id}r, %q{id}a}}"));
         format!(
             "mad.lo.u32 %q{id}a, %lin, 8, %tsr; add.u32 %q{id}a, %q{id}a, {start}; {rank}; mapa.shared::cluster.u32 %q{id}b, %q{id}a, %q{id}r"
         )
@@ -27,7 +26,10 @@ impl Generator {
     fn other_rank(&mut self, id: usize) -> String {
         match self.rng.below(self.cluster) {
             0 => format!("mov.u32 %q{id}r, %cluster_ctarank"),
-            distance => format!("mov.u32 %q{id}r, %cluster_ctarank; add.u32 %q{id}r, %q{id}r, {distance}; and.b32 %q{id}r, %q{id}r, {}", self.cluster - 1),
+            distance => format!(
+                "mov.u32 %q{id}r, %cluster_ctarank; add.u32 %q{id}r, %q{id}r, {distance}; and.b32 %q{id}r, %q{id}r, {}",
+                self.cluster - 1
+            ),
         }
     }
 
@@ -154,7 +156,8 @@ impl Generator {
             from + 12,
             self.other_rank(id),
         );
-        let expect = |bytes: usize| format!("@%q{id}k mbarrier.arrive.expect_tx{{/.release.cta}}.shared::cta.b64 _, [%tgate+{gate}], {bytes}");
+        let expect =
+            |bytes: usize| format!("@%q{id}k mbarrier.arrive.expect_tx{{/.release.cta}}.shared::cta.b64 _, [%tgate+{gate}], {bytes}");
         let threads = self.threads_per_block;
         let complete = "mbarrier::complete_tx::bytes";
         let send = match kind {

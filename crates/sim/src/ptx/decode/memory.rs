@@ -6,7 +6,8 @@ use oriole_ptx::types::{AddressSpace, ScalarType};
 
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{
-    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, RANK_BYTES, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
+    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, RANK_BYTES, SHARED_WINDOW, Space, Store,
+    WINDOW_BYTES,
 };
 use crate::ptx::program::{Address, SINK, Source};
 

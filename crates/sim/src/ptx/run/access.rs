@@ -9,7 +9,8 @@ use super::{Machine, Stop};
 use crate::memory::{Fault, FaultKind};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{
-    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, RANK_SHIFT, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
+    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, RANK_SHIFT, SHARED_WINDOW, Space, Store,
+    WINDOW_BYTES,
 };
 
 /// The bytes of an access.

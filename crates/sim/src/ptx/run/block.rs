@@ -74,11 +74,13 @@ impl Resident {
     pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], rank: u32, function: &FunctionCode, shared_bytes: u32) -> Resident {
         let threads = machine.threads();
         let undefined = machine.options.undefined_values;
-        let warps: Vec<Warp> = (0..threads.div_ceil(LANES as u32)).map(|number| {
-            let mut warp = Warp::new(number, threads - number * LANES as u32, function.entry);
-            warp.enter_kernel(function, undefined);
-            warp
-        }).collect();
+        let warps: Vec<Warp> = (0..threads.div_ceil(LANES as u32))
+            .map(|number| {
+                let mut warp = Warp::new(number, threads - number * LANES as u32, function.entry);
+                warp.enter_kernel(function, undefined);
+                warp
+            })
+            .collect();
         let size = shared_bytes as usize;
         let shared = Shared { bytes: vec![0; size], undefined: vec![if undefined { u8::MAX } else { 0 }; size] };
         // The first block of a cluster makes the race checker of all of them.

@@ -13,8 +13,8 @@ use super::block::Block;
 use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::tensor_map::TensorMap;
 use crate::ptx::program::{Action, Bulk, Mbarrier, MbarrierKind, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, Source, Space, StoreAsync, Update};
+use crate::tensor_map::TensorMap;
 
 /// Largest number of arrivals that a barrier can expect.
 const MOST_ARRIVALS: u64 = (1 << 20) - 1;
