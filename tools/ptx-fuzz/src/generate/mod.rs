@@ -124,6 +124,8 @@ const TENSOR_PERCENT: usize = 10;
 /// Changes the seed for the choice of tensor features.
 const TENSOR_STREAM: u64 = 0x7465_6e73_6f72;
 /// Changes the seed for the choice of [`Feature::Clusters`].
+/// Sizes of clusters in blocks. Clusters of 2 and 4 blocks are implemented but have not been run yet.
+const CLUSTER_SIZES: [u32; 1] = [1];
 const CLUSTER_STREAM: u64 = 0x636c_7573_7465;
 
 /// Options of the generator besides the seed.
@@ -169,7 +171,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
             let mut own = Rng::new(seed ^ CLUSTER_STREAM);
             features = features.draw_clusters(&mut own, options.without);
             if features.has(Feature::Clusters) {
-                cluster = *own.pick(&[1, 2, 2, 4]);
+                cluster = *own.pick(&CLUSTER_SIZES);
                 grid = if cluster == 1 { grid } else { [cluster * own.range(1, 2) as u32, 1, 1] };
             }
         }
