@@ -123,9 +123,9 @@ const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 const TENSOR_PERCENT: usize = 10;
 /// Changes the seed for the choice of tensor features.
 const TENSOR_STREAM: u64 = 0x7465_6e73_6f72;
-/// Changes the seed for the choice of [`Feature::Clusters`].
 /// Sizes of clusters in blocks. Clusters of 2 and 4 blocks are implemented but have not been run yet.
 const CLUSTER_SIZES: [u32; 1] = [1];
+/// Changes the seed for the choice of [`Feature::Clusters`].
 const CLUSTER_STREAM: u64 = 0x636c_7573_7465;
 
 /// Options of the generator besides the seed.
