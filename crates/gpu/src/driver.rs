@@ -4,6 +4,7 @@
 //! to it. All calls must be made from the thread that created the [`Driver`], since the context is current in that thread.
 
 use libloading::{Library, Symbol};
+use oriole_kernel_test::{Element, TensorMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 
@@ -19,6 +20,8 @@ const ATTRIBUTE_COMPUTE_MINOR: c_int = 76;
 const FUNCTION_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
 /// Amount of dynamic shared memory, in bytes, above which a kernel needs an explicit attribute.
 const DEFAULT_SHARED_LIMIT_BYTES: u32 = 48 * 1024;
+/// The launch attribute for the size of clusters.
+const LAUNCH_CLUSTER_DIMENSION: c_int = 4;
 const LIMIT_STACK_BYTES: c_int = 0;
 /// Stack size per thread in bytes, for kernels with recursion or indirect calls; the default of 1,024 suffices for only a few nested
 /// calls.
@@ -99,7 +102,7 @@ pub struct Driver {
     functions: Functions,
     /// Compute capability, for example 90 for `sm_90`.
     pub architecture: u32,
-    _library: Library,
+    library: Library,
 }
 
 impl Driver {
@@ -111,7 +114,7 @@ impl Driver {
             .find_map(|name| unsafe { Library::new(name) }.ok())
             .ok_or_else(|| plain_error("no CUDA driver: libcuda.so.1 cannot be loaded".into()))?;
         let functions = Functions::load(&library)?;
-        let mut driver = Driver { functions, architecture: 0, _library: library };
+        let mut driver = Driver { functions, architecture: 0, library };
         driver.make_context()?;
         Ok(driver)
     }
@@ -228,11 +231,109 @@ pub struct Module<'driver> {
     handle: Handle,
 }
 
-/// Grid size, block size, and dynamic shared memory in bytes.
+/// `CUlaunchAttribute` of cuda.h.
+#[repr(C)]
+struct LaunchAttribute {
+    id: c_int,
+    padding: [u8; 4],
+    /// A union of 64 bytes; a cluster size is its first three words.
+    value: [u32; 16],
+}
+
+/// `CUlaunchConfig` of cuda.h.
+#[repr(C)]
+struct LaunchConfiguration {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: Handle,
+    attributes: *mut LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+/// `cuLaunchKernelEx`, which drivers have since CUDA 11.8.
+type LaunchExtended = unsafe extern "C" fn(*const LaunchConfiguration, Handle, *mut *mut c_void, *mut *mut c_void) -> Status;
+
+/// Bytes of a tensor map, and its alignment.
+const TENSOR_MAP_BYTES: usize = 128;
+
+#[repr(C, align(64))]
+struct TensorMapBytes([u8; TENSOR_MAP_BYTES]);
+
+/// `cuTensorMapEncodeTiled`, which drivers have since CUDA 12.0.
+type EncodeTiled = unsafe extern "C" fn(
+    *mut TensorMapBytes,
+    c_int,
+    c_uint,
+    *mut c_void,
+    *const u64,
+    *const u64,
+    *const c_uint,
+    *const c_uint,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> Status;
+
+impl Driver {
+    /// Returns the bytes of a tensor map of a buffer at an address.
+    pub fn tensor_map(&self, map: &TensorMap, address: DevicePointer) -> Result<Vec<u8>, Error> {
+        // SAFETY: the signature is that of cuda.h for this symbol; the pointer is used only here, while the library is loaded.
+        let encode: Symbol<'_, EncodeTiled> = unsafe { self.library.get(b"cuTensorMapEncodeTiled") }
+            .map_err(|error| plain_error(format!("the CUDA driver cannot make tensor maps: {error}")))?;
+        // The numbers of `CUtensorMapDataType`.
+        let ty = match map.element {
+            Element::U8 | Element::S8 => 0,
+            Element::U16 | Element::S16 => 1,
+            Element::U32 => 2,
+            Element::S32 => 3,
+            Element::U64 => 4,
+            Element::S64 => 5,
+            Element::F16 => 6,
+            Element::F32 => 7,
+            Element::F64 => 8,
+            Element::Bf16 => 9,
+        };
+        // The numbers of `CUtensorMapSwizzle`.
+        let swizzle = match map.swizzle {
+            32 => 1,
+            64 => 2,
+            128 => 3,
+            _ => 0,
+        };
+        let mut bytes = TensorMapBytes([0; TENSOR_MAP_BYTES]);
+        let mut strides = map.strides();
+        strides.push(0);
+        // SAFETY: the arrays have one element for each dimension and live until the call returns; the address is not accessed. No
+        // interleaved layout, no promotion, zeros outside of the tensor.
+        let status = unsafe {
+            encode(
+                &raw mut bytes,
+                ty,
+                map.sizes.len() as c_uint,
+                address as *mut c_void,
+                map.sizes.as_ptr(),
+                strides.as_ptr(),
+                map.box_sizes.as_ptr(),
+                map.steps.as_ptr(),
+                0,
+                swizzle,
+                0,
+                0,
+            )
+        };
+        self.check("cuTensorMapEncodeTiled", status)?;
+        Ok(bytes.0.to_vec())
+    }
+}
+
+/// Grid size, block size, cluster size if the launch specifies it, and dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchShape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    pub cluster: Option<[u32; 3]>,
     pub shared_bytes: u32,
 }
 
@@ -251,6 +352,9 @@ impl Module<'_> {
             self.driver.check("cuFuncSetAttribute", status)?;
         }
         let mut pointers: Vec<*mut c_void> = arguments.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
+        if let Some(cluster) = shape.cluster {
+            return self.launch_clusters(function, shape, cluster, &mut pointers);
+        }
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         // SAFETY: there is one pointer per parameter that the caller declared, each to bytes that live until the call returns; the driver
         // copies the bytes during the call. The kernel itself runs in the address space of the GPU, whatever it does.
@@ -270,6 +374,33 @@ impl Module<'_> {
             )
         };
         self.driver.check("cuLaunchKernel", status)
+    }
+
+    /// Launches a function with clusters of a size. `pointers` has one pointer to the bytes of each parameter.
+    fn launch_clusters(
+        &self,
+        function: Handle,
+        shape: LaunchShape,
+        [x, y, z]: [u32; 3],
+        pointers: &mut [*mut c_void],
+    ) -> Result<(), Error> {
+        // SAFETY: the signature is that of cuda.h for this symbol; the pointer is used only here, while the library is loaded.
+        let launch: Symbol<'_, LaunchExtended> = unsafe { self.driver.library.get(b"cuLaunchKernelEx") }
+            .map_err(|error| plain_error(format!("the CUDA driver cannot launch clusters: {error}")))?;
+        let mut value = [0; 16];
+        value[..3].copy_from_slice(&[x, y, z]);
+        let mut attribute = LaunchAttribute { id: LAUNCH_CLUSTER_DIMENSION, padding: [0; 4], value };
+        let configuration = LaunchConfiguration {
+            grid: shape.grid,
+            block: shape.block,
+            shared_bytes: shape.shared_bytes,
+            stream: std::ptr::null_mut(),
+            attributes: &raw mut attribute,
+            attribute_count: 1,
+        };
+        // SAFETY: the structures have the layout of cuda.h and live until the call returns; for the parameters see `launch`.
+        let status = unsafe { launch(&raw const configuration, function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
+        self.driver.check("cuLaunchKernelEx", status)
     }
 }
 

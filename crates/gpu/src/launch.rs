@@ -86,13 +86,19 @@ pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches:
             }
             Value::Scalar { element, bits } => arguments.push(bits.to_le_bytes()[..element.bytes()].to_vec()),
             Value::Bytes(bytes) => arguments.push(bytes.clone()),
+            // The parser has checked that the buffer is an earlier parameter.
+            Value::TensorMap(map) => {
+                let buffer = buffers.iter().find(|buffer| buffer.name == map.buffer);
+                let address = buffer.map_or(0, |buffer| buffer.memory.address + GUARD_BYTES as u64);
+                arguments.push(driver.tensor_map(map, address)?);
+            }
             Value::Image(_) => {
                 let message = format!("{}: this program creates no textures and surfaces", parameter.name);
                 return Err(Error { message, sticky: false });
             }
         }
     }
-    let shape = LaunchShape { grid: test.grid, block: test.block, shared_bytes: test.shared_bytes };
+    let shape = LaunchShape { grid: test.grid, block: test.block, cluster: test.cluster, shared_bytes: test.shared_bytes };
     buffers.iter().try_for_each(Guarded::fill)?;
     module.launch(&test.kernel, shape, &mut arguments)?;
     driver.synchronize()?;

@@ -8,12 +8,14 @@ mod compare;
 mod element;
 pub mod fill;
 mod image;
+mod tensor_map;
 mod text;
 
 pub use compare::{Difference, WrongElement};
 pub use element::Element;
 pub use fill::{Fill, Segment, Source};
 pub use image::{AddressMode, Arrangement, FACES, Image};
+pub use tensor_map::TensorMap;
 pub use text::{FIRST_LINE, parse};
 
 /// A kernel launch and its expected results.
@@ -22,6 +24,8 @@ pub struct KernelTest {
     pub kernel: String,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Number of blocks of a cluster along x, y, z, if the launch specifies it.
+    pub cluster: Option<[u32; 3]>,
     /// Size of dynamic shared memory in bytes.
     pub shared_bytes: u32,
     /// The arguments, in the order of the kernel's parameters.
@@ -53,6 +57,8 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// The 64-bit handle of a texture or surface that is created for this argument.
     Image(Image),
+    /// A tensor map of a buffer, passed by value.
+    TensorMap(TensorMap),
 }
 
 /// The expected contents of a buffer after the launch.

@@ -1,6 +1,6 @@
 //! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
-use crate::{Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, Segment, Source, Tolerance, Value};
+use crate::{Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, Segment, Source, TensorMap, Tolerance, Value};
 use std::fmt::Write;
 
 /// The first line of every kernel test.
@@ -12,6 +12,7 @@ const MOST_ELEMENTS: usize = 1 << 26;
 /// Limits on the grid size and the block size in each dimension, as for all GPUs since sm_30.
 const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 0xffff, 0xffff];
 const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
+const MOST_CLUSTER_BLOCKS: [u32; 3] = [16; 3];
 /// Limit on the dynamic shared memory of a block, in bytes.
 const MOST_SHARED_BYTES: u32 = 1 << 20;
 /// The word for expected values that the interpreter computes.
@@ -27,6 +28,7 @@ pub fn parse(text: &str) -> Result<KernelTest, String> {
         kernel: String::new(),
         grid: [1; 3],
         block: [1; 3],
+        cluster: None,
         shared_bytes: 0,
         parameters: Vec::new(),
         expectations: Vec::new(),
@@ -72,12 +74,17 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
         ["kernel"] => test.kernel = value.to_owned(),
         ["grid"] => test.grid = read_shape(value, MOST_BLOCKS)?,
         ["block"] => test.block = read_shape(value, MOST_THREADS)?,
+        ["cluster"] => test.cluster = Some(read_shape(value, MOST_CLUSTER_BLOCKS)?),
         ["shared"] => {
             let bytes: u32 = value.parse().map_err(|_| "no byte count")?;
             test.shared_bytes = Some(bytes).filter(|&bytes| bytes <= MOST_SHARED_BYTES).ok_or("more shared memory than any GPU has")?;
         }
         ["param", name] => {
-            test.parameters.push(Parameter { name: (*name).to_owned(), value: read_parameter(value)? });
+            let value = read_parameter(value)?;
+            if let Value::TensorMap(map) = &value {
+                check_tensor(test, map)?;
+            }
+            test.parameters.push(Parameter { name: (*name).to_owned(), value });
             check_elements(test)?;
         }
         ["expect", name] => {
@@ -102,7 +109,16 @@ fn check_elements(test: &KernelTest) -> Result<(), String> {
     }
 }
 
-/// Parses a grid or block size.
+/// Fails if the buffer of a tensor map is not an earlier parameter or is too small.
+fn check_tensor(test: &KernelTest, map: &TensorMap) -> Result<(), String> {
+    match test.buffer(&map.buffer) {
+        None => Err("no such buffer before the tensor map".into()),
+        Some((element, count)) if (element.bytes() * count) as u64 >= (map.element.bytes() as u64).saturating_mul(map.count()) => Ok(()),
+        Some(_) => Err("a tensor that is larger than its buffer".into()),
+    }
+}
+
+/// Parses a grid, block or cluster size.
 fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     let mut shape = [1; 3];
     for (i, word) in text.split_whitespace().enumerate() {
@@ -120,6 +136,9 @@ fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
 fn read_parameter(text: &str) -> Result<Value, String> {
     let (kind, value) = text.split_once('=').ok_or("no `=`")?;
     let (kind, value) = (kind.trim(), value.trim());
+    if kind.starts_with("tensormap ") {
+        return Ok(Value::TensorMap(TensorMap::read(kind, value)?));
+    }
     if kind.starts_with("texture ") || kind.starts_with("surface ") {
         return Ok(Value::Image(Image::read(kind, read_fill(value)?)?));
     }
@@ -230,6 +249,9 @@ impl KernelTest {
         push_wrapped(&mut out, &format!("kernel: {}", self.kernel));
         push_wrapped(&mut out, &format!("grid: {} {} {}", self.grid[0], self.grid[1], self.grid[2]));
         push_wrapped(&mut out, &format!("block: {} {} {}", self.block[0], self.block[1], self.block[2]));
+        if let Some([x, y, z]) = self.cluster {
+            push_wrapped(&mut out, &format!("cluster: {x} {y} {z}"));
+        }
         if self.shared_bytes > 0 {
             push_wrapped(&mut out, &format!("shared: {}", self.shared_bytes));
         }
@@ -252,6 +274,7 @@ impl Parameter {
                 let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("bytes[{}] = {}", bytes.len(), words.join(" "))
             }
+            Value::TensorMap(map) => format!("{} = {}", map.text(), map.buffer),
             Value::Image(image) => format!("{} = {}", image.text(), image.fill.text(image.count())),
         };
         format!("param {}: {value}", self.name)

@@ -36,7 +36,7 @@ fn main() {
             let mut memory = Memory::new();
             let out = memory.allocate("out", vec![0; 1024]);
             let arguments = vec![out.to_le_bytes().to_vec(), count.to_le_bytes().to_vec()];
-            let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [256, 1, 1], shared_bytes: 0, arguments };
+            let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [256, 1, 1], cluster: None, shared_bytes: 0, arguments };
             let start = Instant::now();
             let report = program.load(&mut memory).run(&launch, &mut memory, options).expect("the kernel runs");
             let seconds = start.elapsed().as_secs_f64();

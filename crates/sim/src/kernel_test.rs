@@ -4,6 +4,7 @@ use std::fmt;
 
 use oriole_kernel_test::{Difference, Element, KernelTest, Value};
 
+use crate::tensor_map::TensorMap;
 use crate::{Launch, Memory};
 
 /// An engine that runs kernels.
@@ -68,6 +69,11 @@ impl Setup {
             }
             Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
             Value::Bytes(bytes) => bytes.clone(),
+            // The parser has checked that the buffer is an earlier parameter.
+            Value::TensorMap(map) => {
+                let address = buffers.iter().find(|buffer| buffer.0 == map.buffer).map_or(0, |buffer| buffer.2);
+                TensorMap::encode(map, address)
+            }
             Value::Image(image) => {
                 let (handle, address) = memory.create_image(&parameter.name, image);
                 buffers.push((parameter.name.clone(), image.element, address));
@@ -75,7 +81,14 @@ impl Setup {
             }
         });
         let arguments = arguments.collect();
-        let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };
+        let launch = Launch {
+            kernel: test.kernel.clone(),
+            grid: test.grid,
+            block: test.block,
+            cluster: test.cluster,
+            shared_bytes: test.shared_bytes,
+            arguments,
+        };
         Setup { launch, memory, buffers }
     }
 

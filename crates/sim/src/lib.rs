@@ -14,6 +14,7 @@ pub mod memory;
 pub mod ptx;
 mod sampling;
 pub mod sass;
+mod tensor_map;
 pub mod timing;
 pub mod verify;
 
@@ -27,6 +28,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Number of threads of a block along x, y, z.
     pub block: [u32; 3],
+    /// Number of blocks of a cluster along x, y, z; `None` for that of the kernel's declaration, which is 1 if there is none.
+    pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
     /// One entry per parameter: its bytes, little endian. The engine places them with the offsets of the kernel's declaration.
@@ -36,7 +39,26 @@ pub struct Launch {
 /// Maximum number of threads in a grid that an engine runs; more would take hours.
 const MOST_GRID_THREADS: u64 = 1 << 32;
 
+/// Maximum number of blocks of a cluster.
+const MOST_CLUSTER_BLOCKS: u32 = 16;
+
 impl Launch {
+    /// Returns the number of blocks of a cluster along x, y, z, for a kernel that declares `declared`; fails if the launch is not possible.
+    pub(crate) fn cluster_shape(&self, declared: Option<[u32; 3]>) -> Result<[u32; 3], String> {
+        // `.explicitcluster` alone declares a size of 0.
+        let declared = declared.filter(|cluster| !cluster.contains(&0));
+        let cluster = self.cluster.or(declared).unwrap_or([1; 3]);
+        let blocks = cluster.iter().fold(1_u32, |blocks, &size| blocks.saturating_mul(size));
+        let divides = (0..3).all(|axis| cluster[axis] != 0 && self.grid[axis].is_multiple_of(cluster[axis]));
+        let (kernel, grid) = (&self.kernel, self.grid);
+        match declared {
+            Some(declared) if declared != cluster => Err(format!("{kernel} needs clusters of {declared:?} blocks, not {cluster:?}")),
+            _ if !divides => Err(format!("{kernel} has a grid of {grid:?} blocks, which is no multiple of clusters of {cluster:?}")),
+            _ if blocks > MOST_CLUSTER_BLOCKS => Err(format!("{kernel} has clusters of {blocks} blocks, more than {MOST_CLUSTER_BLOCKS}")),
+            _ => Ok(cluster),
+        }
+    }
+
     /// Returns the number of threads of a block; saturates.
     pub fn threads(&self) -> u64 {
         self.block.iter().fold(1, |threads, &size| threads.saturating_mul(size.into()))

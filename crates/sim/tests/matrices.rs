@@ -29,7 +29,7 @@ fn run(text: &str, kernel: &str, buffers: &[Vec<u8>], scalars: &[u32]) -> Vec<u8
     let addresses: Vec<u64> = buffers.iter().map(|bytes| memory.allocate("buffer", bytes.clone())).collect();
     let pointers = addresses.iter().map(|address| address.to_le_bytes().to_vec());
     let arguments = pointers.chain(scalars.iter().map(|scalar| scalar.to_le_bytes().to_vec())).collect();
-    let launch = Launch { kernel: kernel.into(), grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, arguments };
+    let launch = Launch { kernel: kernel.into(), grid: [1; 3], block: [32, 1, 1], cluster: None, shared_bytes: 0, arguments };
     let report = program.load(&mut memory).run(&launch, &mut memory, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(report.findings.is_empty(), "{}", report.findings[0]);
     memory.contents(addresses[addresses.len() - 1]).unwrap().to_vec()

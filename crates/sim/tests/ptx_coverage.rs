@@ -121,7 +121,8 @@ fn corpus_kernels_run_without_panics() {
                     _ => (0..bytes).map(|byte| if byte % 4 == 0 { 7 } else { 0 }).collect(),
                 };
                 let arguments = sizes.into_iter().map(&mut argument).collect();
-                let launch = Launch { kernel: kernel.into(), grid: [2, 1, 1], block: [48, 1, 1], shared_bytes: 4096, arguments };
+                let launch =
+                    Launch { kernel: kernel.into(), grid: [2, 1, 1], block: [48, 1, 1], cluster: None, shared_bytes: 4096, arguments };
                 match program.load(&mut memory).run(&launch, &mut memory, &options) {
                     Ok(_) => finished += 1,
                     Err(_) => stopped += 1,

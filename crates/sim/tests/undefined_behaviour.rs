@@ -16,7 +16,7 @@ fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, opti
     let mut memory = Memory::new();
     let out = memory.allocate("out", vec![0; 256]);
     let arguments = vec![out.to_le_bytes().to_vec()];
-    let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], shared_bytes: 0, arguments };
+    let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: None, shared_bytes: 0, arguments };
     match program.load(&mut memory).run(&launch, &mut memory, options) {
         Ok(report) => report.findings,
         Err(Error::Fault { fault, mut earlier }) => {

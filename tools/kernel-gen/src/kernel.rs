@@ -5,7 +5,7 @@
 //! and `%fd<..>` are declared if the body uses them.
 
 use crate::ty::Ty;
-use oriole_kernel_test::{Expectation, Expected, Fill, KernelTest, Parameter, Tolerance, Value};
+use oriole_kernel_test::{Expectation, Expected, Fill, KernelTest, Parameter, TensorMap, Tolerance, Value};
 use std::fmt::Write;
 
 /// A generated test file.
@@ -52,6 +52,7 @@ impl Kernel {
                 kernel: name.clone(),
                 grid: [1; 3],
                 block: [1; 3],
+                cluster: None,
                 shared_bytes: 0,
                 parameters: Vec::new(),
                 expectations: Vec::new(),
@@ -78,6 +79,12 @@ impl Kernel {
     pub fn shape(mut self, grid: [u32; 3], block: [u32; 3]) -> Kernel {
         self.test.grid = grid;
         self.test.block = block;
+        self
+    }
+
+    /// Sets the cluster size of the launch.
+    pub fn cluster(mut self, size: [u32; 3]) -> Kernel {
+        self.test.cluster = Some(size);
         self
     }
 
@@ -141,6 +148,13 @@ impl Kernel {
         self
     }
 
+    /// Adds a tensor map of a buffer; the body takes its address.
+    pub fn tensor_map(mut self, name: &str, map: TensorMap) -> Kernel {
+        self.parameter_types.push("align 64 .b8".into());
+        self.test.parameters.push(Parameter { name: name.to_owned(), value: Value::TensorMap(map) });
+        self
+    }
+
     pub fn body(mut self, text: &str) -> Kernel {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let indent = if line.ends_with(':') { "" } else { "    " };
@@ -154,7 +168,7 @@ impl Kernel {
         for (parameter, ty) in self.test.parameters.iter().zip(&self.parameter_types) {
             let name = &parameter.name;
             match parameter.value {
-                Value::Bytes(_) => {}
+                Value::Bytes(_) | Value::TensorMap(_) => {}
                 Value::Buffer { .. } => {
                     let _ = writeln!(out, "    .reg .u64 %{name};\n    ld.param.u64 %{name}, [{name}];");
                     let _ = writeln!(out, "    cvta.to.global.u64 %{name}, %{name};");
@@ -193,6 +207,7 @@ impl Kernel {
             .zip(&self.parameter_types)
             .map(|(parameter, ty)| match &parameter.value {
                 Value::Bytes(bytes) => format!("    .param .{ty} {}[{}]", parameter.name, bytes.len()),
+                Value::TensorMap(_) => format!("    .param .{ty} {}[128]", parameter.name),
                 _ => format!("    .param .{ty} {}", parameter.name),
             })
             .collect();

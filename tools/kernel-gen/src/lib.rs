@@ -13,6 +13,7 @@ mod bulk;
 mod bulk_forms;
 mod calls;
 mod calls_registers;
+mod cluster;
 mod compare;
 mod control;
 mod copies;
@@ -34,6 +35,7 @@ mod own_space;
 mod sparse;
 mod special;
 mod tensor;
+mod tensor_copy;
 mod ty;
 mod variables;
 mod video;
@@ -75,6 +77,8 @@ pub fn all() -> Vec<Generated> {
         fragments::tests,
         bulk::tests,
         bulk_forms::tests,
+        cluster::tests,
+        tensor_copy::tests,
         copies::tests,
         warpgroup::tests,
         video::tests,

@@ -265,7 +265,7 @@ fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory
         }
     }
     pool.write(&rows)?;
-    let shape = LaunchShape { grid: [1, 1, 1], block: [LANES as u32 * warps, 1, 1], shared_bytes: 0 };
+    let shape = LaunchShape { grid: [1, 1, 1], block: [LANES as u32 * warps, 1, 1], cluster: None, shared_bytes: 0 };
     module.launch("kernel", shape, &mut [environment::parameters(pool.address)])?;
     driver.synchronize()?;
     let bytes = output.read()?;

@@ -38,7 +38,7 @@ pub enum Feature {
     MemoryBarriers,
     /// Matrix products of warpgroups.
     Warpgroups,
-    /// Accesses to shared memory of the cluster, and its barrier; each block is a cluster of its own.
+    /// Accesses to shared memory of the cluster, and its barrier; clusters have one, two or four blocks.
     Clusters,
 }
 

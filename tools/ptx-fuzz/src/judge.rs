@@ -116,10 +116,18 @@ impl Setup {
                 }
                 Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
                 Value::Bytes(bytes) => bytes.clone(),
+                Value::TensorMap(_) => unreachable!("random programs have no tensor maps"),
                 Value::Image(image) => memory.create_image(&parameter.name, image).0.to_le_bytes().to_vec(),
             });
         }
-        let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };
+        let launch = Launch {
+            kernel: test.kernel.clone(),
+            grid: test.grid,
+            block: test.block,
+            cluster: test.cluster,
+            shared_bytes: test.shared_bytes,
+            arguments,
+        };
         Setup { launch, memory, buffers }
     }
 

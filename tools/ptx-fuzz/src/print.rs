@@ -303,7 +303,11 @@ fn kernel(program: &Program) -> String {
         format!(".visible .entry {}(\n    .param .u64 input,\n    .param .u64 private,\n    .param .u64 cells,\n", function.name);
     text += "    .param .u32 n0,\n    .param .u32 n1,\n    .param .align 8 .b8 structure[";
     let bulk = if program.has_bulk_stores() { ",\n    .param .u64 bulk" } else { "" };
-    let _ = write!(text, "{}],\n    .param .u64 out{bulk}\n)\n{{\n", program.structure.len());
+    let cluster = match program.cluster {
+        1 => String::new(),
+        blocks => format!(".reqnctapercluster {blocks}, 1, 1\n"),
+    };
+    let _ = write!(text, "{}],\n    .param .u64 out{bulk}\n)\n{cluster}{{\n", program.structure.len());
     text += &declared_pool(function);
     text += "    .reg .b32 %lin, %nthr, %gtid, %pa, %pb;\n    .reg .b64 %in, %priv, %cells, %out, %qa;\n";
     text += THREAD_NUMBERS;

@@ -281,6 +281,8 @@ pub struct Program {
     pub functions: Vec<Function>,
     pub kernel: Function,
     pub grid: [u32; 3],
+    /// Number of blocks of a cluster along x.
+    pub cluster: u32,
     pub block: [u32; 3],
     /// Values of the scalar kernel parameters.
     pub scalars: [u32; 2],
@@ -363,6 +365,7 @@ impl Program {
             kernel: self.kernel.name.clone(),
             grid: self.grid,
             block: self.block,
+            cluster: None,
             shared_bytes: self.dynamic_shared_bytes(),
             parameters: vec![
                 buffer("input", Element::U32, INPUT_WORDS, Fill::all(self.fill)),

@@ -104,6 +104,7 @@ fn parameters(test: Option<&KernelTest>) -> (Vec<Parameter>, u16) {
     for (ordinal, parameter) in test.into_iter().flat_map(|test| &test.parameters).enumerate() {
         let (size, alignment) = match &parameter.value {
             Value::Buffer { .. } | Value::Image(_) => (8, 8),
+            Value::TensorMap(_) => (128, 64),
             Value::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
             Value::Bytes(bytes) => (bytes.len() as u16, 4),
         };

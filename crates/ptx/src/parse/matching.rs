@@ -52,6 +52,8 @@ pub(crate) enum Reason {
     NarrowAddress,
     FunctionOffset,
     MixedVector,
+    /// A vector has a number and a component of a vector register.
+    NumberNextToComponent,
 }
 
 impl Reason {
@@ -197,6 +199,14 @@ fn match_value(wanted: &FormValue, given: ParsedOperand, cx: &MatchContext<'_>) 
             if let Some(&odd) = parts.iter().find(|part| mixes_badly(part, &parts[0], has_bits)) {
                 return Err((odd, Reason::MixedVector));
             }
+            // ptxas rejects a number next to a component of a vector register.
+            let has_component = parts.iter().any(|part| is_component(part.facts));
+            let is_number = |part: &&ParsedOperand| {
+                matches!(part.facts, OperandFacts::Integer { .. } | OperandFacts::WarpSize | OperandFacts::Float(_))
+            };
+            if let Some(&number) = parts.iter().find(is_number).filter(|_| has_component) {
+                return Err((number, Reason::NumberNextToComponent));
+            }
             parts.iter().enumerate().try_for_each(|(lane, &part)| match_vector_element(wanted, ty, part, (lane, has_bits), cx))
         }
         // A vector register without braces.
@@ -209,6 +219,15 @@ fn match_value(wanted: &FormValue, given: ParsedOperand, cx: &MatchContext<'_>) 
         (Some(1), OperandFacts::Special { .. }) => Err((given, Reason::Special)),
         (Some(1), _) if wanted.spec.braces_optional => match_scalar(wanted, ty, given, cx),
         (Some(lanes), _) => Err((given, Reason::VectorLength(lanes))),
+    }
+}
+
+/// Returns whether an operand is a component of a vector register, such as `%v.x` and `%tid.x`.
+fn is_component(facts: OperandFacts) -> bool {
+    match facts {
+        OperandFacts::Element { .. } => true,
+        OperandFacts::Special { register, .. } => register.row().vector && !register.is_whole_vector(),
+        _ => false,
     }
 }
 

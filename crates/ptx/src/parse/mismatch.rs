@@ -137,6 +137,11 @@ impl Parser<'_> {
             Reason::RegisterRequired => new(Code::RegisterRequired, format!("{what} must be a register"))
                 .label(self.describe(part))
                 .help("move the constant into a register first"),
+            Reason::NumberNextToComponent => {
+                new(Code::RegisterRequired, format!("a vector for {what} cannot have both a number and a component of a vector register"))
+                    .label(self.describe(part))
+                    .help("move the constant into a register first")
+            }
             Reason::VectorLength(wanted) => new(Code::VectorLength, format!("{what} must be a vector of {wanted}")),
             Reason::VectorNotAllowed => new(Code::OperandKind, format!("{what} must be a scalar"))
                 .label(self.describe(part))

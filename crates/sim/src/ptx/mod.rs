@@ -21,7 +21,7 @@
 //! let out = memory.allocate("out", vec![0; 8]);
 //! let loaded = program.load(&mut memory);
 //! let arguments = vec![out.to_le_bytes().to_vec()];
-//! let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [2, 1, 1], shared_bytes: 0, arguments };
+//! let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [2, 1, 1], cluster: None, shared_bytes: 0, arguments };
 //! let report = loaded.run(&launch, &mut memory, &Options::default()).unwrap();
 //! assert!(report.findings.is_empty());
 //! assert_eq!(memory.contents(out).unwrap(), [0, 0, 0, 0, 1, 0, 0, 0]);
@@ -42,7 +42,7 @@
 //! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
 //! (`run/copy.rs`).
 //!
-//! **Not supported**: tensor copies, instructions on clusters of several blocks, `tcgen05`, scaled `mma`, `multimem`, textures, surfaces,
+//! **Not supported**: tensor copies other than whole boxes (`.tile`), `tensormap`, `tcgen05`, scaled `mma`, `multimem`, textures, surfaces,
 //! stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,

@@ -135,6 +135,9 @@ pub(crate) enum Action {
     },
     Mbarrier(Box<Mbarrier>),
     Bulk(Box<Bulk>),
+    StoreAsync(Box<StoreAsync>),
+    TensorCopy(Box<TensorCopy>),
+    ClusterBarrier(ClusterBarrier),
     /// Makes a group of the bulk copies so far.
     CommitBulk,
     /// Waits for all groups of bulk copies except the last `all_but` ones.
@@ -190,7 +193,10 @@ pub(crate) enum Action {
 pub(crate) enum Space {
     Generic,
     Global,
+    /// The shared memory of the block.
     Shared,
+    /// The shared memories of all blocks of the cluster.
+    SharedCluster,
     Local,
     Constant,
     /// Kernel parameters.
@@ -380,6 +386,39 @@ pub(crate) struct Mbarrier {
     pub(crate) destination: Slot,
 }
 
+/// An operation of the barrier of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterBarrier {
+    /// Whether threads wait for the end of the phase; otherwise they arrive.
+    pub(crate) waits: bool,
+    /// Whether an arrival orders memory accesses.
+    pub(crate) releases: bool,
+    /// Whether all threads of a warp must execute the same instruction.
+    pub(crate) aligned: bool,
+}
+
+/// `cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor`
+pub(crate) struct TensorCopy {
+    /// The generic address of the tensor map.
+    pub(crate) map: Address,
+    pub(crate) coordinates: Box<[Source]>,
+    pub(crate) shared: Address,
+    /// The barrier that a load signals; `None` for a store.
+    pub(crate) barrier: Option<Address>,
+    /// Mask of the blocks of the cluster that receive the data, if there are several.
+    pub(crate) blocks: Option<Source>,
+}
+
+/// `st.async` and `red.async`
+pub(crate) struct StoreAsync {
+    pub(crate) to: Address,
+    pub(crate) barrier: Address,
+    pub(crate) element_bytes: u8,
+    pub(crate) values: Box<[Source]>,
+    /// The operation of `red.async`.
+    pub(crate) update: Option<Update>,
+}
+
 /// `cp.async.bulk` and `cp.reduce.async.bulk`
 pub(crate) struct Bulk {
     pub(crate) to: Address,
@@ -387,6 +426,8 @@ pub(crate) struct Bulk {
     pub(crate) bytes: Source,
     /// The barrier to signal; `None` if the copy belongs to a group.
     pub(crate) barrier: Option<Address>,
+    /// Mask of the blocks of the cluster that receive the data, if there are several.
+    pub(crate) blocks: Option<Source>,
     /// Element size in bytes and operation of a reduction.
     pub(crate) reduction: Option<(u8, Update)>,
 }
@@ -660,8 +701,8 @@ pub struct Program {
     pub(crate) variables: super::variables::Variables,
     /// Index of the function for each kernel name.
     pub(crate) kernels: FxHashMap<String, u32>,
-    /// Whether an instruction depends on the cluster of its block.
-    pub(crate) uses_clusters: bool,
+    /// Pool entries that are addresses in shared memory, to which the rank of the block in its cluster is added.
+    pub(crate) shared_addresses: Vec<u32>,
 }
 
 /// Address of the first function.
@@ -679,3 +720,10 @@ pub(crate) const CONSTANT_WINDOW: u64 = 0x0300_0000_0000;
 pub(crate) const PARAMETER_WINDOW: u64 = 0x0400_0000_0000;
 /// Size of each window in bytes.
 pub(crate) const WINDOW_BYTES: u64 = 0x0001_0000_0000;
+
+/// Position of the rank of a block in an address of the shared memory of its cluster.
+pub(crate) const RANK_SHIFT: u32 = 24;
+/// Bytes between the shared memories of consecutive blocks of a cluster.
+pub(crate) const RANK_BYTES: u64 = 1 << RANK_SHIFT;
+/// The bits of the rank in an address.
+pub(crate) const RANK_BITS: u64 = 0xff << RANK_SHIFT;

@@ -80,7 +80,7 @@ fn atomic(site: &Site<'_>) -> Built {
                 |row: Row| (0..registers).fold(0, |bits: Bits, at| bits | Bits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)));
             let (a, b) = (gather(a), gather(b));
             let place = space.locate(addresses[lane], world.map);
-            if done.is_some() && (matches!(place, Where::Local(_)) || matches!(place, Where::Shared(_)) && !on_shared) {
+            if done.is_some() && (matches!(place, Where::Local(_)) || matches!(place, Where::Shared(_) | Where::Cluster(_)) && !on_shared) {
                 refused |= 1 << lane;
                 continue;
             }
@@ -151,20 +151,29 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
     Some(Floats { format, count, ftz: site.has(".FTZ") })
 }
 
+/// The operations of bulk and asynchronous reductions.
+const KINDS: [(&str, Kind); 8] = [
+    (".ADD", Kind::Add),
+    (".MIN", Kind::Min),
+    (".MAX", Kind::Max),
+    (".INC", Kind::Increment),
+    (".DEC", Kind::Decrement),
+    (".AND", Kind::And),
+    (".OR", Kind::Or),
+    (".XOR", Kind::Xor),
+];
+
+/// Decodes element size and operation of `REDAS`.
+pub(super) fn async_update(site: &Site<'_>) -> Result<(usize, Update), Unsupported> {
+    let bytes = if site.has(".64") || site.has(".S64") { 8 } else { 4 };
+    let kind = site.one_of(&KINDS).ok_or_else(|| site.unsupported("this asynchronous reduction"))?;
+    Ok((bytes, integer_update(kind, bytes, site.has(".S32") || site.has(".S64"))))
+}
+
 /// Decodes the operation of a bulk reduction: the element size in bytes and the update.
 pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, Update), Unsupported> {
     let types = [(".F16", F16), (".BF16", BF16), (".F32", F32), (".F64", F64)];
-    let kinds = [
-        (".ADD", Kind::Add),
-        (".MIN", Kind::Min),
-        (".MAX", Kind::Max),
-        (".INC", Kind::Increment),
-        (".DEC", Kind::Decrement),
-        (".AND", Kind::And),
-        (".OR", Kind::Or),
-        (".XOR", Kind::Xor),
-    ];
-    let kind = site.one_of(&kinds).ok_or_else(|| site.unsupported("this bulk reduction"))?;
+    let kind = site.one_of(&KINDS).ok_or_else(|| site.unsupported("this bulk reduction"))?;
     if let Some(&(_, format)) = types.iter().find(|(spelling, _)| site.has(spelling)) {
         let operation = float_operation(site, kind, &Floats { format, count: 1, ftz: site.has(".FTZ") })?;
         return Ok((operation.bytes, operation.update));

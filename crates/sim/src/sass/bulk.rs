@@ -1,4 +1,4 @@
-//! Bulk copies: `UBLKCP`, `UBLKRED`, `UBLKPF`, and the groups of `UTMACMDFLUSH`.
+//! Bulk copies: `UBLKCP`, `UBLKRED`, `UBLKPF`, boxes of tensors: `UTMALDG`, `UTMASTG`, the groups of `UTMACMDFLUSH`, and asynchronous stores: `STAS`, `REDAS`.
 //!
 //! A copy is performed as late as the program allows, so that code that does not wait for it reads the old contents. A copy that signals a
 //! barrier is performed when a thread tests the barrier; a copy in a group when its warp waits for the group (`DEPBAR`), or when the block
@@ -9,14 +9,18 @@ use std::sync::Arc;
 
 use oriole_isa::{Opcode, RegFile, Value};
 
-use super::atomic::{Update, bulk_update};
+use super::atomic::{Update, async_update, bulk_update};
 use super::fault::Fault;
 use super::mbarrier;
+use super::memory::space::{self, Space};
 use super::site::Site;
 use super::step::{Action, Built, access};
-use super::warp::{Row, Warp};
+use super::warp::{Identity, Row, Warp, lanes_of};
 use super::world::World;
+use crate::tensor_map::{MAP_BYTES, TensorMap};
 
+/// Alignment of a box in shared memory, in bytes.
+const BOX_ALIGNMENT: u64 = 128;
 /// Bytes of the unit in which sizes are given.
 const UNIT: usize = 16;
 
@@ -26,6 +30,14 @@ enum Place {
     Global(u64),
     /// An offset in the shared memory of the block with this slot.
     Shared(usize, u64),
+    /// The value of an asynchronous store.
+    Value([u8; UNIT]),
+}
+
+/// A box of a tensor.
+struct Tile {
+    map: TensorMap,
+    coordinates: Vec<i32>,
 }
 
 /// What a copy signals when it is complete.
@@ -45,6 +57,8 @@ pub struct Copy {
     signal: Signal,
     /// Element size and operation of a reduction.
     reduction: Option<Arc<Reduction>>,
+    /// The box of a tensor copy, whose other side is in shared memory at `to`, for stores at `from`.
+    tile: Option<Arc<Tile>>,
 }
 
 /// An operation on elements of a number of bytes.
@@ -74,6 +88,8 @@ impl Copies {
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::UBLKCP | Opcode::UBLKRED => copy(site),
+        Opcode::STAS | Opcode::REDAS => store_async(site),
+        Opcode::UTMALDG | Opcode::UTMASTG => tensor_copy(site),
         Opcode::UBLKPF | Opcode::UTMAPF | Opcode::UTMACCTL => Ok(Action::Nothing),
         Opcode::UTMACMDFLUSH => Ok(access(|warp, world, _| {
             end_group(world, warp);
@@ -96,9 +112,10 @@ fn uniform_row(site: &Site<'_>, operand: &Value) -> Result<Row, super::step::Uns
 
 /// Builds a copy.
 fn copy(site: &Site<'_>) -> Built {
-    if site.has(".MULTICAST") || site.has(".DST_G_BYTE_MASK") {
-        return Err(site.unsupported("a copy to several blocks or of some bytes"));
+    if site.has(".DST_G_BYTE_MASK") {
+        return Err(site.unsupported("a copy of some bytes"));
     }
+    let is_multicast = site.has(".MULTICAST");
     let mut operands = site.operands();
     let to = uniform_row(site, &operands.take()?.value)?;
     let from = uniform_row(site, &operands.take()?.value)?;
@@ -121,23 +138,166 @@ fn copy(site: &Site<'_>) -> Built {
     };
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let lane = mask.trailing_zeros() as usize;
-        let slot = warp.identity.slot;
-        let bytes = (warp.read(size)[lane] as usize & 0xffff) * UNIT;
-        let place = |warp: &Warp, row: Row, is_shared: bool| match is_shared {
-            true => Place::Shared(slot, u64::from(warp.uniform(row))),
-            false => Place::Global(warp.uniform_wide(row)),
+        let identity = &warp.identity;
+        let operand = warp.read(size)[lane];
+        let bytes = (operand as usize & 0xffff) * UNIT;
+        let shared = |row: Row| space::in_cluster(identity, u64::from(warp.uniform(row))).map_err(Fault::of_warp);
+        let place = |row: Row, is_shared: bool| match is_shared {
+            true => shared(row).map(|(slot, offset)| Place::Shared(slot, offset)),
+            false => Ok(Place::Global(warp.uniform_wide(row))),
         };
-        let (source, target) = (place(warp, from, from_shared), place(warp, to, to_shared));
+        let (source, target) = (place(from, from_shared)?, place(to, to_shared)?);
         let signal = match to_shared {
-            true => Signal::Barrier(slot, u64::from(warp.uniform(to.plus(1)))),
-            false => Signal::Group { slot, warp: warp.identity.warp, group: None },
+            true => shared(to.plus(1)).map(|(slot, offset)| Signal::Barrier(slot, offset))?,
+            false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         // The instruction executes once, whatever the number of active threads.
-        let copy = Copy { from: source, to: target, bytes, signal, reduction: reduction.clone() };
-        if world.copies.eager {
-            return perform(world, &copy).map_err(Fault::of_warp);
+        let copy = |to, signal| Copy { from: source, to, bytes, signal, reduction: reduction.clone(), tile: None };
+        match is_multicast {
+            true => issue_to_blocks(identity, world, operand >> 16, (target, signal), copy),
+            false => issue(world, copy(target, signal)),
         }
-        world.copies.pending.push(copy);
+        .map_err(Fault::of_warp)
+    }))
+}
+
+/// Issues a copy to each block of a mask. Data and signal go to the same offsets in each of the blocks.
+fn issue_to_blocks(
+    identity: &Identity,
+    world: &mut World<'_>,
+    blocks: u32,
+    target: (Place, Signal),
+    copy: impl Fn(Place, Signal) -> Copy,
+) -> Result<(), String> {
+    if blocks >> identity.cluster_slots.len() != 0 {
+        return Err(format!("a copy to the blocks {blocks:#x} of a cluster of {}", identity.cluster_slots.len()));
+    }
+    let (Place::Shared(_, to), Signal::Barrier(_, barrier)) = target else {
+        return Err("a copy to global memory of several blocks".to_owned());
+    };
+    lanes_of(blocks).try_for_each(|rank| {
+        let slot = identity.cluster_slots[rank];
+        issue(world, copy(Place::Shared(slot, to), Signal::Barrier(slot, barrier)))
+    })
+}
+
+/// Builds `UTMALDG [tuple], [map]` and `UTMASTG [tuple], [map]`. The tuple of uniform registers has the place in shared memory, for loads the
+/// barrier to signal, and the coordinates; a further register has the mask of blocks of a multicast in its upper half.
+fn tensor_copy(site: &Site<'_>) -> Built {
+    let dimensions = [(".1D", 1), (".2D", 2), (".3D", 3), (".4D", 4), (".5D", 5)];
+    let dimensions: u16 = site.one_of(&dimensions).ok_or_else(|| site.unsupported("the dimensions of this copy"))?;
+    let others = [".IM2COL", ".W", ".W128", ".GATHER4", ".SCATTER4", ".2CTA"];
+    if others.iter().any(|mode| site.has(mode)) {
+        return Err(site.unsupported("a tensor copy of this mode"));
+    }
+    let is_load = site.opcode() == Opcode::UTMALDG;
+    let is_multicast = site.has(".MULTICAST");
+    let mut operands = site.operands();
+    let tuple = uniform_row(site, &operands.take()?.value)?;
+    let map = uniform_row(site, &operands.take()?.value)?;
+    let blocks = if is_multicast { Some(operands.input()?.source) } else { None };
+    let first_coordinate = tuple.plus(if is_load { 2 } else { 1 });
+    Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
+        let lane = mask.trailing_zeros() as usize;
+        let mut bytes = [0; MAP_BYTES];
+        for (number, piece) in bytes.chunks_exact_mut(UNIT).enumerate() {
+            let place = Space::Generic.locate(warp.uniform_wide(map) + (number * UNIT) as u64, world.map);
+            space::read(warp, world, lane, place, piece).map_err(Fault::of_warp)?;
+        }
+        let map = TensorMap::decode(&bytes).map_err(Fault::of_warp)?;
+        let coordinates = (0..dimensions).map(|dimension| warp.uniform(first_coordinate.plus(dimension)) as i32).collect();
+        let identity = &warp.identity;
+        let shared = |row: Row| space::in_cluster(identity, u64::from(warp.uniform(row))).map_err(Fault::of_warp);
+        let (slot, offset) = shared(tuple)?;
+        let signal = match is_load {
+            true => shared(tuple.plus(1)).map(|(slot, offset)| Signal::Barrier(slot, offset))?,
+            false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
+        };
+        let bytes = map.box_bytes() as usize;
+        let tile = Arc::new(Tile { map, coordinates });
+        // The place in shared memory is the target of a load and the source of a store; the other side is in the tensor map.
+        let copy = |to, signal| Copy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
+        let target = (Place::Shared(slot, offset), signal);
+        match blocks {
+            Some(blocks) => issue_to_blocks(identity, world, warp.read(blocks)[lane] >> 16, target, copy),
+            None => issue(world, copy(target.0, target.1)),
+        }
+        .map_err(Fault::of_warp)
+    }))
+}
+
+/// Copies a box of a tensor: to shared memory if a barrier is signaled, else from there.
+fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), String> {
+    let Place::Shared(slot, start) = copy.to else { return Err("a tensor copy without a place in shared memory".to_owned()) };
+    if !start.is_multiple_of(BOX_ALIGNMENT) {
+        return Err(format!("a box at {start:#x} of shared memory is not aligned to {BOX_ALIGNMENT} bytes"));
+    }
+    let size = tile.map.element_bytes();
+    let is_load = matches!(copy.signal, Signal::Barrier(..));
+    tile.map.visit(&tile.coordinates, start, |shared, global| {
+        let shared = Place::Shared(slot, shared);
+        let mut value = [0; UNIT];
+        match (global, is_load) {
+            (None, false) => return Ok(()),
+            (None, true) => {}
+            (Some(address), true) => value[..size].copy_from_slice(unit_of(world, Place::Global(address), 0, size)?),
+            (Some(_), false) => value[..size].copy_from_slice(unit_of(world, shared, 0, size)?),
+        }
+        let target = match global {
+            Some(address) if !is_load => Place::Global(address),
+            _ => shared,
+        };
+        unit_of(world, target, 0, size)?.copy_from_slice(&value[..size]);
+        Ok(())
+    })
+}
+
+/// Issues a copy.
+fn issue(world: &mut World<'_>, copy: Copy) -> Result<(), String> {
+    if world.copies.eager {
+        return perform(world, &copy);
+    }
+    world.copies.pending.push(copy);
+    Ok(())
+}
+
+/// Builds `STAS [d], value` and `REDAS [d], value`: a pair of registers has the address and that of the barrier to signal.
+fn store_async(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let Value::Address(address) = &operands.take()?.value else { return Err(site.unsupported("a store without an address")) };
+    // The zero register of the uniform file is part of the address.
+    let registers = address.parts.iter().flat_map(|part| &part.registers).filter(|register| register.number.is_some());
+    let registers: Vec<_> = registers.collect();
+    let offset = address.parts.iter().find_map(|part| part.offset).unwrap_or(0);
+    let pair = match registers[..] {
+        [register] if register.file == RegFile::General => Row::source(register.number),
+        _ => return Err(site.unsupported("the address of this store")),
+    };
+    let (bytes, reduction) = match site.opcode() {
+        Opcode::REDAS => {
+            let (bytes, update) = async_update(site)?;
+            (bytes, Some(Arc::new(Reduction { bytes, update })))
+        }
+        _ => (site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4), None),
+    };
+    let words = (bytes / 4) as u16;
+    let value = operands.rows(words)?;
+    Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
+        for lane in lanes_of(mask) {
+            let fail = |what| Fault::of(lane, what);
+            let mut data = [0; UNIT];
+            for (at, bytes) in (0..words).zip(data.chunks_exact_mut(4)) {
+                bytes.copy_from_slice(&warp.row(value.plus(at))[lane].to_le_bytes());
+            }
+            let word = |row: Row| u64::from(warp.row(row)[lane]);
+            let address = word(pair).wrapping_add_signed(offset) & 0xffff_ffff;
+            let (slot, start) = space::in_cluster(&warp.identity, address).map_err(fail)?;
+            let (barrier_slot, barrier) = space::in_cluster(&warp.identity, word(pair.plus(1))).map_err(fail)?;
+            let signal = Signal::Barrier(barrier_slot, barrier);
+            let to = Place::Shared(slot, start);
+            let reduction = reduction.clone();
+            issue(world, Copy { from: Place::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
+        }
         Ok(())
     }))
 }
@@ -198,12 +358,24 @@ fn perform_where(world: &mut World<'_>, is_due: impl Fn(&Copy) -> bool) -> Resul
 
 /// Performs one copy.
 fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
-    for offset in (0..copy.bytes).step_by(UNIT) {
+    let size = copy.bytes.min(UNIT);
+    let pieces = match &copy.tile {
+        Some(tile) => {
+            perform_tile(world, copy, tile)?;
+            0
+        }
+        None => copy.bytes,
+    };
+    for offset in (0..pieces).step_by(UNIT) {
         let mut unit = [0; UNIT];
-        unit.copy_from_slice(unit_of(world, copy.from, offset)?);
-        let target = unit_of(world, copy.to, offset)?;
+        match copy.from {
+            Place::Value(value) => unit = value,
+            from => unit.copy_from_slice(unit_of(world, from, offset, UNIT)?),
+        }
+        let unit = &unit[..size];
+        let target = unit_of(world, copy.to, offset, size)?;
         match copy.reduction.as_deref() {
-            None => target.copy_from_slice(&unit),
+            None => target.copy_from_slice(unit),
             Some(Reduction { bytes, update }) => {
                 for (old, new) in target.chunks_exact_mut(*bytes).zip(unit.chunks_exact(*bytes)) {
                     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits: u128, &byte| bits << 8 | u128::from(byte));
@@ -223,19 +395,20 @@ fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns one unit of memory.
-fn unit_of<'w>(world: &'w mut World<'_>, place: Place, offset: usize) -> Result<&'w mut [u8], String> {
+/// Returns `bytes` bytes of memory, at most a unit.
+fn unit_of<'w>(world: &'w mut World<'_>, place: Place, offset: usize, bytes: usize) -> Result<&'w mut [u8], String> {
     match place {
         Place::Global(address) => {
             let address = address + offset as u64;
-            world.memory.write(address, UNIT).map_err(|fault| format!("a copy accesses {UNIT} bytes at {:#x}", fault.address))
+            world.memory.write(address, bytes).map_err(|fault| format!("a copy accesses {bytes} bytes at {:#x}", fault.address))
         }
         Place::Shared(slot, start) => {
             let start = start as usize + offset;
             let memory = &mut world.shared[slot];
-            let is_aligned = start.is_multiple_of(UNIT);
-            let bytes = memory.get_mut(start..start + UNIT).filter(|_| is_aligned);
-            bytes.ok_or_else(|| format!("a copy accesses {UNIT} bytes at {start:#x} of shared memory"))
+            let is_aligned = start.is_multiple_of(bytes);
+            let found = memory.get_mut(start..start + bytes).filter(|_| is_aligned);
+            found.ok_or_else(|| format!("a copy accesses {bytes} bytes at {start:#x} of shared memory"))
         }
+        Place::Value(_) => Err("a store to a value".to_owned()),
     }
 }

@@ -57,6 +57,10 @@ pub enum Flow {
     Yield,
     /// `BAR`
     Block(BlockBarrier),
+    /// `UCGABAR_ARV`: arrives at the barrier of the cluster.
+    ArriveCluster,
+    /// `UCGABAR_WAIT`: waits for the end of the phase in which the warp arrived.
+    WaitCluster,
     /// Ends the program with this error.
     Trap(String),
 }
@@ -151,6 +155,8 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
         Opcode::ENDCOLLECTIVE => Ok(Action::Flow(Flow::Disperse)),
         Opcode::YIELD | Opcode::NANOSLEEP => Ok(Action::Flow(Flow::Yield)),
         Opcode::BAR => block_barrier(site),
+        Opcode::UCGABAR_ARV => Ok(Action::Flow(Flow::ArriveCluster)),
+        Opcode::UCGABAR_WAIT => Ok(Action::Flow(Flow::WaitCluster)),
         Opcode::BPT => Ok(Action::Flow(Flow::Trap("the program trapped".into()))),
         Opcode::NOP | Opcode::PMTRIG | Opcode::PREEXIT | Opcode::ACQBULK | Opcode::DEPBAR => Ok(Action::Nothing),
         _ => return None,

@@ -1,6 +1,8 @@
-//! Runs the blocks of a launch: a few at a time, in turns, and more of them if the running ones seem to wait for others.
+//! Runs the blocks of a launch: a few clusters at a time, in turns, and more of them if the running ones seem to wait for others. A launch
+//! without clusters has clusters of one block.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::bulk::{self, Copies};
 use super::fault::{Error, ErrorKind};
@@ -8,16 +10,16 @@ use super::groups::Order;
 use super::load::Code;
 use super::observe::Observer;
 use super::program::Program;
-use super::schedule::{Block, Engine};
+use super::schedule::{Block, Engine, Turn};
 use super::warp::{Identity, LANES, Warp};
 use super::world::{Map, World};
 use crate::{Launch, Memory};
 
 /// Warp instructions a block executes before the next block's turn.
 const BLOCK_TURN: u64 = 1 << 13;
-/// Initial maximum number of resident blocks.
-const FEW_BLOCKS: usize = 4;
-/// Turns per resident block without any block ending after which the maximum number of resident blocks is doubled.
+/// Initial maximum number of resident clusters.
+const FEW_CLUSTERS: usize = 4;
+/// Turns per resident cluster without any cluster ending after which the maximum number of resident clusters is doubled.
 const PATIENCE: usize = 4;
 
 /// Options of a run.
@@ -58,7 +60,7 @@ impl Code {
         self.run_blocks(launch, memory, options, observer, 0..blocks)
     }
 
-    /// Runs some blocks of a launch, given by their linear indices. The other blocks do not run, so a block that waits for one of them
+    /// Runs the clusters of some blocks of a launch, given by their linear indices. The other blocks do not run, so a block that waits for one of them
     /// never ends.
     pub fn run_blocks<O: Observer>(
         &self,
@@ -77,29 +79,49 @@ impl Code {
         for variables in &self.variables {
             memory.place(&variables.name, variables.address, &variables.bytes);
         }
+        let map = &prepared.map;
+        let cluster_blocks: u32 = map.cluster.iter().product();
         let mut shared: Vec<Vec<u8>> = Vec::new();
-        let mut resident: VecDeque<Block> = VecDeque::new();
+        let mut resident: VecDeque<Vec<Block>> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
         let mut copies = Copies::new(options.order != 0);
         let mut clock = 0;
         let mut order = Order::new(options.order);
         let mut printed = String::new();
-        let mut blocks = blocks.into_iter().peekable();
-        // Start with few resident blocks. If none of them ends for a while, they may wait for others, so admit more.
-        let mut limit = FEW_BLOCKS;
+        let mut started: HashSet<[u32; 3]> = HashSet::new();
+        let mut blocks = blocks
+            .into_iter()
+            .filter_map(|number| match cluster_blocks {
+                1 => Some(block_index(map, number)),
+                _ => Some(first_of_cluster(map, block_index(map, number))).filter(|first| started.insert(*first)),
+            })
+            .peekable();
+        // Start with few resident clusters. If none of them ends for a while, they may wait for others, so admit more.
+        let mut limit = FEW_CLUSTERS;
         let mut fruitless = 0;
         while blocks.peek().is_some() || !resident.is_empty() {
-            let mut block = if let Some(number) = blocks.next_if(|_| resident.len() < limit) {
-                let slot = free.pop().unwrap_or(shared.len());
-                if slot == shared.len() {
-                    shared.push(Vec::new());
-                }
-                shared[slot].clear();
-                shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
-                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry)
+            let mut cluster = if let Some(first) = blocks.next_if(|_| resident.len() < limit) {
+                let slots: Arc<[usize]> = (0..cluster_blocks)
+                    .map(|_| {
+                        let slot = free.pop().unwrap_or(shared.len());
+                        if slot == shared.len() {
+                            shared.push(Vec::new());
+                        }
+                        shared[slot].clear();
+                        shared[slot].resize(map.shared_bytes as usize, SHARED_GARBAGE);
+                        slot
+                    })
+                    .collect();
+                let block = |rank: u32| {
+                    let index = in_cluster(map, first, rank);
+                    let [x, y, z] = index.map(u64::from);
+                    let number = x + u64::from(map.grid[0]) * (y + u64::from(map.grid[1]) * z);
+                    Block::new(number, slots[rank as usize], warps(map, index, rank, &slots, prepared.registers), program.entry)
+                };
+                (0..cluster_blocks).map(block).collect()
             } else {
                 match resident.pop_front() {
-                    Some(block) => block,
+                    Some(cluster) => cluster,
                     None => break,
                 }
             };
@@ -108,21 +130,20 @@ impl Code {
                 shared: &mut shared,
                 copies: &mut copies,
                 constants: &prepared.constants,
-                map: &prepared.map,
+                map,
                 printed: &mut printed,
                 clock,
             };
             let limit_of_all = options.instruction_limit;
             let mut engine =
                 Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
-            let is_finished = engine.run(&mut block, BLOCK_TURN)?;
+            run_cluster(&mut engine, &mut cluster)?;
             (clock, order) = (engine.world.clock, engine.order);
-            if is_finished {
-                bulk::perform_all(&mut engine.world, block.slot).map_err(|what| Error::new(ErrorKind::Fault, what))?;
-                free.push(block.slot);
+            if cluster.iter().all(Block::is_finished) {
+                free.extend(cluster.iter().map(|block| block.slot));
                 fruitless = 0;
             } else {
-                resident.push_back(block);
+                resident.push_back(cluster);
                 fruitless += 1;
                 if fruitless > PATIENCE * resident.len() {
                     limit *= 2;
@@ -137,10 +158,53 @@ impl Code {
 /// Initial value of shared memory.
 const SHARED_GARBAGE: u8 = 0xa5;
 
-/// Makes the warps of the block with linear index `number`.
-fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
+/// Gives each block of a cluster a turn, and ends the phase of the cluster's barrier if all warps have arrived.
+fn run_cluster<O: Observer>(engine: &mut Engine<'_, '_, O>, cluster: &mut [Block]) -> Result<(), Error> {
+    let mut stuck = None;
+    let mut progress = false;
+    for (rank, block) in cluster.iter_mut().enumerate() {
+        if block.is_finished() {
+            continue;
+        }
+        let before = engine.world.clock;
+        let turn = engine.run(block, BLOCK_TURN)?;
+        progress |= engine.world.clock != before;
+        match turn {
+            Turn::Ended => bulk::perform_all(&mut engine.world, block.slot).map_err(|what| Error::new(ErrorKind::Fault, what))?,
+            Turn::Over => {}
+            Turn::WaitsForCluster => stuck = Some(rank),
+        }
+    }
+    if let Some(phases) = cluster.iter().filter_map(Block::cluster_arrivals).min() {
+        progress |= cluster.iter().any(|block| block.cluster_phases < phases);
+        cluster.iter_mut().for_each(|block| block.end_cluster_phases(phases));
+    }
+    match stuck {
+        Some(rank) if !progress => Err(engine.deadlock(&cluster[rank])),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the index of the block with a linear index.
+fn block_index(map: &Map, number: u64) -> [u32; 3] {
     let [width, height, _] = map.grid.map(u64::from);
-    let block = [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32];
+    [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32]
+}
+
+/// Returns the index of the first block of the cluster of a block.
+fn first_of_cluster(map: &Map, block: [u32; 3]) -> [u32; 3] {
+    std::array::from_fn(|axis| block[axis] - block[axis] % map.cluster[axis])
+}
+
+/// Returns the index of the block with a rank in the cluster whose first block is `first`.
+fn in_cluster(map: &Map, first: [u32; 3], rank: u32) -> [u32; 3] {
+    let [x, y, _] = map.cluster;
+    let inside = [rank % x, rank / x % y, rank / x / y];
+    std::array::from_fn(|axis| first[axis] + inside[axis])
+}
+
+/// Makes the warps of a block; `slots` are those of the blocks of its cluster.
+fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, registers: u16) -> Vec<Warp> {
     let [x, y, z] = map.block;
     let threads = x * y * z;
     let identity = |warp: u32| {
@@ -150,7 +214,9 @@ fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
         let identity = Identity {
             warp,
             block,
-            slot,
+            slot: slots[rank as usize],
+            rank,
+            cluster_slots: Arc::clone(slots),
             thread: [
                 std::array::from_fn(|at| lane(at) % x),
                 std::array::from_fn(|at| lane(at) / x % y),

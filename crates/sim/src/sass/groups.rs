@@ -36,6 +36,8 @@ pub(super) enum Wait {
     Block(usize),
     /// At `WARPSYNC.COLLECTIVE`.
     Collective,
+    /// At `UCGABAR_WAIT`, for the end of this number of phases of the cluster's barrier.
+    Cluster(u64),
 }
 
 /// Chooses which warp or group runs next.
@@ -70,6 +72,8 @@ pub(super) struct Running {
     /// In the order in which they became ready or started to wait, oldest first.
     pub groups: Vec<Group>,
     pub exited: Mask,
+    /// Number of arrivals of the warp at the barrier of the cluster.
+    pub cluster_arrivals: u64,
     /// Threads of the running group, including parts that have split off since it was chosen.
     current: Mask,
     /// Threads that have yielded and not run since.
@@ -90,6 +94,7 @@ impl Running {
             warp,
             groups: vec![Group { step: entry, threads, wait: None }],
             exited: !threads,
+            cluster_arrivals: 0,
             current: 0,
             yielded: 0,
             exclusive: 0,

@@ -20,7 +20,8 @@ const MOST_STACK: u32 = 512 << 10;
 const MOST_SHARED: u32 = 1 << 20;
 /// Bytes of shared memory reserved by the driver on targets where the reserved part follows the block's own memory.
 const RESERVED_BEHIND: u32 = 1024;
-/// Value of `SR_CgaSize` for a launch without clusters.
+/// Value of `SR_CgaSize` for a launch without clusters. Simulated launches with clusters have the same value: code uses it only to find the
+/// words that [`fill`] stores.
 pub const CLUSTER_SIZE_WORD: u32 = 1;
 /// Minimum stack size in bytes, the size the kernel-test runner requests from the driver (whose own default is 1,024). No attribute covers
 /// `alloca`, so a kernel whose frame is larger than this minimum has nothing left for it.
@@ -55,8 +56,10 @@ impl Code {
         if kernel.required_block.is_some_and(|required| required != launch.block) {
             return Err(wrong(format!("needs blocks of {:?} threads", kernel.required_block.unwrap_or_default())));
         }
-        if kernel.cluster.is_some_and(|cluster| cluster != [1, 1, 1] && cluster != [0, 0, 0]) {
-            return Err(wrong("clusters of more than one block are not simulated".into()));
+        let cluster = launch.cluster_shape(kernel.cluster).map_err(|message| Error::new(ErrorKind::Launch, message))?;
+        let has_clusters = LaunchLayout::of(self.target).cluster.is_some();
+        if cluster != [1; 3] && !has_clusters {
+            return Err(wrong(format!("{} has no clusters", self.target)));
         }
         if kernel.parameters.len() != launch.arguments.len() {
             return Err(wrong(format!("takes {} parameters, got {}", kernel.parameters.len(), launch.arguments.len())));
@@ -69,6 +72,8 @@ impl Code {
         map.local_bytes = kernel.stack.max(LEAST_STACK).next_multiple_of(STACK_ALIGNMENT);
         map.block = launch.block;
         map.grid = launch.grid;
+        map.cluster = cluster;
+        map.is_explicit_cluster = has_clusters && (launch.cluster.is_some() || kernel.cluster.is_some_and(|cluster| !cluster.contains(&0)));
         map.shared_bytes = own_shared + launch.shared_bytes;
 
         let mut constants = Constants::default();
@@ -135,11 +140,14 @@ fn fill(bank: &mut [u8], target: Target, launch: &Launch, map: &Map) {
     }
     if let Some(cluster) = layout.cluster {
         for axis in 0..3 {
-            bytes(place(cluster.size) + 4 * axis, &1u32.to_le_bytes());
-            bytes(place(cluster.reciprocal_size) + 4 * axis, &1f32.to_le_bytes());
-            bytes(place(cluster.grid_size) + 4 * axis, &launch.grid[axis as usize].to_le_bytes());
+            let size = map.cluster[axis as usize];
+            bytes(place(cluster.size) + 4 * axis, &size.to_le_bytes());
+            bytes(place(cluster.reciprocal_size) + 4 * axis, &(1.0 / size as f32).to_le_bytes());
+            bytes(place(cluster.grid_size) + 4 * axis, &(launch.grid[axis as usize] / size).to_le_bytes());
         }
-        bytes(place(cluster.block_count), &1u32.to_le_bytes());
-        bytes(place(cluster.aggregate_shared), &map.shared_bytes.to_le_bytes());
+        let blocks: u32 = map.cluster.iter().product();
+        bytes(cluster.is_explicit, &u32::from(map.is_explicit_cluster).to_le_bytes());
+        bytes(place(cluster.block_count), &blocks.to_le_bytes());
+        bytes(place(cluster.aggregate_shared), &(blocks * map.shared_bytes).to_le_bytes());
     }
 }

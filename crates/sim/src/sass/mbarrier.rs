@@ -78,6 +78,17 @@ impl Barrier {
     }
 }
 
+/// Applies a change to the barrier at an address in the shared memory of a cluster; returns its bits before the change.
+fn change_at(
+    warp: &Warp,
+    world: &mut World<'_>,
+    address: u64,
+    what: impl FnOnce(&mut Barrier) -> Result<(), String>,
+) -> Result<u64, String> {
+    let (slot, offset) = space::in_cluster(&warp.identity, address)?;
+    change(world, slot, offset, what)
+}
+
 /// Applies a change to a barrier in the shared memory of a block; returns its bits before the change.
 pub(super) fn change(
     world: &mut World<'_>,
@@ -162,11 +173,10 @@ fn arrive(site: &Site<'_>) -> Built {
     let count: Source = operands.input()?.source;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let (addresses, counts) = (address.of(warp), warp.read(count));
-        let slot = warp.identity.slot;
         let mut states = [0; 32];
         for lane in lanes_of(mask) {
             let count = counts[lane];
-            states[lane] = change(world, slot, addresses[lane], |barrier| {
+            states[lane] = change_at(warp, world, addresses[lane], |barrier| {
                 let (arrivals, transactions) = match kind {
                     Kind::One => (1, 0),
                     Kind::Many => (u64::from(count), 0),
@@ -207,12 +217,12 @@ fn test(site: &Site<'_>) -> Built {
     let phase = operands.input()?.source;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let (addresses, phases) = (address.of(warp), warp.read(phase));
-        let slot = warp.identity.slot;
         let mut ended = 0;
         for lane in lanes_of(mask) {
             let fail = |what| Fault::of(lane, what);
-            bulk::perform_for_barrier(world, slot, addresses[lane]).map_err(fail)?;
-            let bits = change(world, slot, addresses[lane], |_| Ok(())).map_err(fail)?;
+            let (slot, offset) = space::in_cluster(&warp.identity, addresses[lane]).map_err(fail)?;
+            bulk::perform_for_barrier(world, slot, offset).map_err(fail)?;
+            let bits = change(world, slot, offset, |_| Ok(())).map_err(fail)?;
             ended |= u32::from(bits >> 63 != u64::from(phases[lane] >> 31)) << lane;
         }
         warp.write_predicate(p, mask, ended);
@@ -228,14 +238,13 @@ fn arrive_after_copies(site: &Site<'_>) -> Built {
     let address = Address::take(site, &mut operands, false)?;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let addresses = address.of(warp);
-        let slot = warp.identity.slot;
         for lane in lanes_of(mask) {
             let result = match () {
-                () if is_transaction => change(world, slot, addresses[lane], |barrier| {
+                () if is_transaction => change_at(warp, world, addresses[lane], |barrier| {
                     barrier.add_transactions(-1);
                     Ok(())
                 }),
-                () if is_count => change(world, slot, addresses[lane], |barrier| barrier.arrive(1)),
+                () if is_count => change_at(warp, world, addresses[lane], |barrier| barrier.arrive(1)),
                 () => {
                     let place = Space::Shared.locate(addresses[lane], world.map);
                     space::bytes_mut(warp, world, lane, place, BYTES).map(|bytes| {

@@ -94,6 +94,7 @@ enum Special {
     LocalWindowHigh,
     LocalWindowLow,
     ClusterSize,
+    ClusterRank,
 }
 
 impl Special {
@@ -103,7 +104,7 @@ impl Special {
         Some(match name {
             // Local memory is one stack that ends at offset 0, so these offsets and sizes are zero.
             "SR_LMEMHIOFF" | "SR_LMEMLOSZ" => Special::Zero,
-            "SRZ" | "SR_VIRTUALSMID" | "SR_CgaCtaId" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => Special::Zero,
+            "SRZ" | "SR_VIRTUALSMID" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => Special::Zero,
             "SR_LANEID" => Special::Lane,
             "SR_TID" => Special::PackedThread,
             "SR_TID.X" => Special::Thread(0),
@@ -128,6 +129,7 @@ impl Special {
             "SR_SWINLO" => Special::SharedWindowLow,
             "SR_LWINHI" => Special::LocalWindowHigh,
             "SR_LWINLO" => Special::LocalWindowLow,
+            "SR_CgaCtaId" => Special::ClusterRank,
             "SR_CgaSize" => Special::ClusterSize,
             name if name.starts_with("SR_PM") || name.starts_with("SR_SNAP_PM") => Special::Zero,
             _ => return None,
@@ -183,6 +185,7 @@ impl Special {
             Special::LocalWindowHigh => (world.map.local_window >> 32) as u32,
             Special::LocalWindowLow => world.map.local_window as u32,
             Special::ClusterSize => CLUSTER_SIZE_WORD,
+            Special::ClusterRank => identity.rank,
         };
         [one; LANES]
     }

@@ -29,6 +29,8 @@ pub(super) struct Block {
     pub number: u64,
     /// Index of its shared memory.
     pub slot: usize,
+    /// Number of phases of the cluster's barrier that have ended.
+    pub cluster_phases: u64,
     warps: Vec<Running>,
     barriers: Vec<Barrier>,
 }
@@ -65,19 +67,51 @@ impl Block {
         Block {
             number,
             slot,
+            cluster_phases: 0,
             warps: warps.into_iter().map(|warp| Running::new(warp, entry)).collect(),
             barriers: vec![barrier; BLOCK_BARRIERS],
         }
     }
 
-    fn is_finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.warps.iter().all(|warp| warp.groups.is_empty())
+    }
+
+    /// Returns whether a warp waits for the barrier of the cluster.
+    fn waits_for_cluster(&self) -> bool {
+        self.warps.iter().flat_map(|warp| &warp.groups).any(|group| matches!(group.wait, Some(Wait::Cluster(_))))
+    }
+
+    /// Returns the number of phases of the cluster's barrier in which all warps of the block have arrived; `None` if all have exited.
+    pub fn cluster_arrivals(&self) -> Option<u64> {
+        self.warps.iter().filter(|warp| !warp.groups.is_empty()).map(|warp| warp.cluster_arrivals).min()
+    }
+
+    /// Lets warps continue whose phase of the cluster's barrier has ended; `phases` is the number of phases that have ended.
+    pub fn end_cluster_phases(&mut self, phases: u64) {
+        self.cluster_phases = phases;
+        for group in self.warps.iter_mut().flat_map(|warp| &mut warp.groups) {
+            if matches!(group.wait, Some(Wait::Cluster(phase)) if phase <= phases) {
+                group.wait = None;
+            }
+        }
     }
 }
 
+/// How the turn of a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// All threads have exited.
+    Ended,
+    /// The turn was over.
+    Over,
+    /// No thread can continue before the phase of the cluster's barrier ends.
+    WaitsForCluster,
+}
+
 impl<O: Observer> Engine<'_, '_, O> {
-    /// Runs a block until it ends or has executed about `budget` instructions; returns whether it has ended.
-    pub fn run(&mut self, block: &mut Block, budget: u64) -> Result<bool, Error> {
+    /// Runs a block until it ends, waits for the other blocks of its cluster, or has executed about `budget` instructions.
+    pub fn run(&mut self, block: &mut Block, budget: u64) -> Result<Turn, Error> {
         let end = self.world.clock + budget;
         loop {
             let before = self.world.clock;
@@ -86,13 +120,13 @@ impl<O: Observer> Engine<'_, '_, O> {
                 self.run_warp(block, (first + warp) % block.warps.len())?;
             }
             if block.is_finished() {
-                return Ok(true);
+                return Ok(Turn::Ended);
             }
             if self.world.clock == before {
-                return Err(self.deadlock(block));
+                return if block.waits_for_cluster() { Ok(Turn::WaitsForCluster) } else { Err(self.deadlock(block)) };
             }
             if self.world.clock >= end {
-                return Ok(false);
+                return Ok(Turn::Over);
             }
         }
     }
@@ -279,6 +313,26 @@ impl<O: Observer> Engine<'_, '_, O> {
                     return Err(self.error(ErrorKind::Fault, fault.what, &block.warps[number].warp, step, lane));
                 }
             }
+            Flow::ArriveCluster | Flow::WaitCluster => {
+                let (arrivals, phases) = (running.cluster_arrivals, block.cluster_phases);
+                let waits = matches!(flow, Flow::WaitCluster);
+                let what = match () {
+                    () if active != !running.exited => {
+                        format!("a part of a warp, {active:#010x} of {:#010x}, is at the barrier of the cluster", !running.exited)
+                    }
+                    () if !waits && arrivals > phases => "a warp arrives twice at the barrier of the cluster".to_owned(),
+                    () => String::new(),
+                };
+                if !what.is_empty() {
+                    return Err(self.error(ErrorKind::Fault, what, &running.warp, step, first(active)));
+                }
+                running.groups[index].step += 1;
+                if !waits {
+                    running.cluster_arrivals += 1;
+                } else if arrivals > phases {
+                    running.groups[index].wait = Some(Wait::Cluster(arrivals));
+                }
+            }
             Flow::Trap(what) => return Err(self.error(ErrorKind::Fault, what.clone(), &running.warp, step, first(active))),
         }
         Ok(())
@@ -316,7 +370,7 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 
     /// Makes the error for a block in which no warp can run.
-    fn deadlock(&self, block: &Block) -> Error {
+    pub fn deadlock(&self, block: &Block) -> Error {
         let waiting = block.warps.iter().flat_map(|running| running.groups.iter().map(move |group| (running, group)));
         let threads: u32 = waiting.clone().map(|(_, group)| group.threads.count_ones()).sum();
         let Some((running, group)) = waiting.clone().next() else {
@@ -326,6 +380,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             Some(Wait::WarpSync) => "WARPSYNC".to_owned(),
             Some(Wait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
             Some(Wait::Block(barrier)) => format!("barrier {barrier} of the block"),
+            Some(Wait::Cluster(_)) => "the barrier of the cluster".to_owned(),
             Some(Wait::Collective) => "WARPSYNC.COLLECTIVE".to_owned(),
             None => "nothing".to_owned(),
         };

@@ -53,6 +53,7 @@ fn launch_with(code: &Code, blocks: u32, threads: u32, options: &Options) -> Res
         kernel: "k".into(),
         grid: [blocks, 1, 1],
         block: [threads, 1, 1],
+        cluster: None,
         shared_bytes: 0,
         arguments: vec![buffer.to_le_bytes().to_vec()],
     };
@@ -206,7 +207,8 @@ fn observers_see_every_instruction() {
     let lines = ["S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x21, PT", "@!P0 EXIT", "MOV R1, 0x7", "EXIT"];
     let code = assemble(&lines);
     let mut memory = Memory::new();
-    let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [64, 1, 1], shared_bytes: 0, arguments: vec![vec![0; 8]] };
+    let launch =
+        Launch { kernel: "k".into(), grid: [1; 3], block: [64, 1, 1], cluster: None, shared_bytes: 0, arguments: vec![vec![0; 8]] };
     let mut count = Count(Vec::new());
     let report = code.run(&launch, &mut memory, &Options::default(), &mut count).unwrap();
     let of_second_warp: Vec<_> =

@@ -4,6 +4,8 @@
 //! read, so that no access needs a test for `RZ`. Predicates are masks, one bit per lane. A uniform register holds one value for all lanes:
 //! a read broadcasts it, a write stores the value of the first active lane. So one implementation of an operation serves both datapaths.
 
+use std::sync::Arc;
+
 use super::convergence::Convergence;
 
 /// Number of threads in a warp.
@@ -157,6 +159,10 @@ pub struct Identity {
     pub block: [u32; 3],
     /// Index of its block among the resident blocks, which selects the shared memory.
     pub slot: usize,
+    /// Rank of the block in its cluster.
+    pub rank: u32,
+    /// The slots of the blocks of the cluster, by rank.
+    pub cluster_slots: Arc<[usize]>,
     /// `%tid`: x, y, z of each thread.
     pub thread: [Lanes; 3],
     /// Threads that exist; the last warp of a block may be partial.

@@ -35,6 +35,10 @@ pub struct Map {
     pub block: [u32; 3],
     /// `%nctaid`
     pub grid: [u32; 3],
+    /// `%cluster_nctaid`
+    pub cluster: [u32; 3],
+    /// Whether the launch specifies a cluster size.
+    pub is_explicit_cluster: bool,
     /// Bytes of shared memory per block.
     pub shared_bytes: u32,
 }
@@ -62,6 +66,8 @@ impl Map {
             local_bytes: 0,
             block: [1; 3],
             grid: [1; 3],
+            cluster: [1; 3],
+            is_explicit_cluster: false,
             shared_bytes: 0,
         }
     }

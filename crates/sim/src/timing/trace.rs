@@ -175,7 +175,7 @@ fn footprint(figures: &Figures, access: &TimedAccess, addresses: &[u64; LANES], 
     let place = access.space.locate(first, map);
     match (access.space, place) {
         (Space::Local, _) | (_, Where::Local(_)) => Footprint { is_local: true, wavefronts: words, lanes, ..Footprint::default() },
-        (Space::Shared, _) | (_, Where::Shared(_)) => {
+        (Space::Shared, _) | (_, Where::Shared(_) | Where::Cluster(_)) => {
             let banks = figures.machine.shared_banks as usize;
             let mut touched: Vec<u64> =
                 lanes_of(active).flat_map(|lane| (0..u64::from(words)).map(move |at| addresses[lane] / 4 + at)).collect();

@@ -132,6 +132,7 @@ impl Kernel {
         for (ordinal, parameter) in self.test.parameters.iter().enumerate() {
             let (size, alignment) = match &parameter.value {
                 Value::Buffer { .. } | Value::Image(_) => (8, 8),
+                Value::TensorMap(_) => (128, 64),
                 Value::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
                 Value::Bytes(bytes) => (bytes.len() as u16, 4),
             };

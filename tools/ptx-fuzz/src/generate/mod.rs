@@ -81,6 +81,8 @@ struct Generator {
     chunks_used: usize,
     /// Whether threads have arrived at the barrier of the cluster and not waited yet.
     in_cluster_phase: bool,
+    /// Number of blocks of a cluster.
+    cluster: usize,
     /// Size in bytes of the kernel parameter that is passed by value.
     structure_bytes: usize,
     /// Size in bytes of the large constant array; 0 if the program has none.
@@ -121,6 +123,8 @@ const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 const TENSOR_PERCENT: usize = 10;
 /// Changes the seed for the choice of tensor features.
 const TENSOR_STREAM: u64 = 0x7465_6e73_6f72;
+/// Sizes of clusters in blocks. Clusters of 2 and 4 blocks are implemented but have not been run yet.
+const CLUSTER_SIZES: [u32; 1] = [1];
 /// Changes the seed for the choice of [`Feature::Clusters`].
 const CLUSTER_STREAM: u64 = 0x636c_7573_7465;
 
@@ -150,7 +154,8 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
     });
     let (mut target, mut sm) = *rng.pick(&TARGETS);
     let mut version = *rng.pick(&VERSIONS);
-    let (grid, mut block) = shape(&mut rng);
+    let (mut grid, mut block) = shape(&mut rng);
+    let mut cluster = 1;
     let mut features = Features::draw(&mut rng, options.without);
     // A stream of its own: programs without tensor features are as they would be without this feature group.
     let mut own = Rng::new(seed ^ TENSOR_STREAM);
@@ -163,7 +168,12 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         version = *own.pick(&["8.7", "9.0"]);
         if sm >= 90 {
             // Again a stream of its own, so that the other tensor programs do not change.
-            features = features.draw_clusters(&mut Rng::new(seed ^ CLUSTER_STREAM), options.without);
+            let mut own = Rng::new(seed ^ CLUSTER_STREAM);
+            features = features.draw_clusters(&mut own, options.without);
+            if features.has(Feature::Clusters) {
+                cluster = *own.pick(&CLUSTER_SIZES);
+                grid = if cluster == 1 { grid } else { [cluster * own.range(1, 2) as u32, 1, 1] };
+            }
         }
     }
     let mut sections: Vec<(&str, usize)> = SECTIONS.iter().map(|&section| (section, *rng.pick(&[0, 1, 1, 2, 6]))).collect();
@@ -184,6 +194,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         gates_used: 0,
         chunks_used: 0,
         in_cluster_phase: false,
+        cluster: cluster as usize,
         structure_bytes: structure_bytes(&mut rng, features),
         large_constant_bytes: large_constant.len() * 4,
         globals: globals(&mut rng, features),
@@ -213,6 +224,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         functions: generator.functions,
         kernel,
         grid,
+        cluster,
         block,
         scalars: [interesting(&mut rng, 32, false) as u32, rng.below(8) as u32],
         structure: (0..generator.structure_bytes).map(|_| interesting(&mut rng, 8, false) as u8).collect(),

@@ -45,8 +45,12 @@ impl Generator {
         }
         if self.features.has(Feature::Clusters) && self.in_kernel {
             kinds.push(10);
-            if !self.in_cluster_phase {
+            // Blocks of one cluster execute the same statements only outside of branches and loops.
+            if !self.in_cluster_phase && (self.cluster == 1 || cx.depth == 0) {
                 kinds.extend([9, 9]);
+                if self.cluster > 1 {
+                    kinds.extend([9, 9, 12, 12, 12, 12]);
+                }
             }
             if self.features.has(Feature::Warpgroups) {
                 kinds.push(11);
@@ -67,6 +71,7 @@ impl Generator {
             8 => self.group_pipeline(cx),
             9 => self.cluster_exchange(cx),
             10 => self.remote_arrivals(cx),
+            12 => self.cluster_sends(cx),
             _ => Some(Stmt::Op(self.register_count())),
         }
     }

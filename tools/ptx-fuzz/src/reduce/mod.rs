@@ -66,7 +66,7 @@ impl Reducer<'_> {
 
     /// Tries smaller launches and simpler data.
     fn shrink_launch(&mut self) {
-        let candidate = Program { grid: [1; 3], ..self.best.clone() };
+        let candidate = Program { grid: [self.best.cluster, 1, 1], ..self.best.clone() };
         self.accepts(candidate);
         let threads = self.best.block_threads();
         // Shuffles of full warps are defined only if warps stay full.
@@ -177,7 +177,7 @@ mod tests {
             assert!(wanted(&text));
             // Both instructions, and possibly the branch that computes the shuffle's mask and a call of the function with the division.
             assert!(edits::count_statements(&program) <= 4, "seed {seed}:\n{text}");
-            assert!(program.grid == [1; 3], "seed {seed}");
+            assert!(program.grid == [program.cluster, 1, 1], "seed {seed}");
             reduced += 1;
         }
         assert!(reduced >= 5, "only {reduced} programs have both");

@@ -1,32 +1,23 @@
-//! Decodes `barrier.cluster`, `mapa` and `getctarank`. Each block is a cluster of its own: the launch of a kernel with larger clusters is
-//! refused if the module has one of these instructions.
+//! Decodes `barrier.cluster`, `mapa`, `getctarank`, `st.async` and `red.async`.
 //!
-//! The upper eight bits of a 32-bit address in shared memory are the rank of the block in its cluster. An address of another block is
-//! outside of shared memory here, so accesses to it are reported.
+//! The upper eight bits of a 32-bit address in shared memory are the rank of the block in its cluster.
 
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Ptx};
-use crate::ptx::program::{Action, Barrier, BarrierKind, SHARED_WINDOW, SINK};
-
-/// Position of the rank in an address.
-const RANK_SHIFT: u32 = 24;
-/// The bits of the rank in an address.
-const RANK_BITS: u64 = 0xff << RANK_SHIFT;
+use super::atomic::update;
+use super::{Decode, Decoder, Missing, Ptx};
+use crate::ptx::program::{Action, ClusterBarrier, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, Space, StoreAsync};
 
 impl Decoder<'_> {
     /// Decodes an instruction on clusters.
     pub(crate) fn cluster(&mut self, ptx: &Ptx<'_>) -> Decode {
-        self.program.uses_clusters = true;
         match ptx.form.opcode {
-            // All threads of the cluster, which is the block, arrive before they wait, so the wait alone is a barrier of the block.
-            Opcode::BarrierCluster if ptx.has(Modifier::Wait) => {
-                let (number, aligned) = (self.zero(), ptx.has(Modifier::Aligned));
-                let barrier = Barrier { kind: BarrierKind::Sync, number, threads: None, predicate: None, destination: SINK, aligned };
-                self.push(Action::Barrier(Box::new(barrier)));
+            Opcode::BarrierCluster => {
+                let (waits, aligned) = (ptx.has(Modifier::Wait), ptx.has(Modifier::Aligned));
+                let releases = !waits && !ptx.has(Modifier::Relaxed);
+                self.push(Action::ClusterBarrier(ClusterBarrier { waits, releases, aligned }));
             }
-            Opcode::BarrierCluster => self.push(Action::Fence),
             opcode => {
                 let operand = ptx.operand(1);
                 // A variable without a state space modifier is a generic address.
@@ -42,6 +33,28 @@ impl Decoder<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Decodes `st.async` and `red.async` to the shared memory of a cluster.
+    pub(crate) fn store_async(&mut self, ptx: &Ptx<'_>) -> Decode {
+        if !ptx.has(Modifier::MbarrierCompleteTxBytes) {
+            return self.unsupported(ptx);
+        }
+        let ty = ptx.ty();
+        let update = match ptx.form.opcode {
+            Opcode::RedAsync => Some(update(ptx, ty, false).ok_or_else(|| Missing::new(ptx.spelling()))?),
+            _ => None,
+        };
+        let count = [(Modifier::V2, 2), (Modifier::V4, 4)].iter().find(|(vector, _)| ptx.has(*vector)).map_or(1, |&(_, count)| count);
+        let mut values = Vec::new();
+        for element in self.elements(ptx.operand(1), count) {
+            values.push(self.source(element, ty)?);
+        }
+        let to = self.address(ptx.operand(0), Space::SharedCluster)?;
+        let barrier = self.address(ptx.operand(2), Space::SharedCluster)?;
+        let store = StoreAsync { to, barrier, element_bytes: ty.bytes() as u8, values: values.into(), update };
+        self.push(Action::StoreAsync(Box::new(store)));
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
-//! Decodes `mbarrier`, `cp.async.mbarrier.arrive` and bulk copies. Copies to other blocks of a cluster are not supported.
+//! Decodes `mbarrier`, `cp.async.mbarrier.arrive` and bulk copies.
 
+use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::atomic::update;
 use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Action, Bulk, Mbarrier, MbarrierKind, SINK, Space};
+use crate::ptx::program::{Action, Address, Bulk, Mbarrier, MbarrierKind, SINK, Space, TensorCopy};
 
 impl Decoder<'_> {
     /// Decodes an instruction of the family `mbarrier`.
@@ -33,7 +34,10 @@ impl Decoder<'_> {
         let has_result = matches!(kind, MbarrierKind::Arrive { .. } | MbarrierKind::TestParity | MbarrierKind::TestState);
         let first = usize::from(has_result);
         let destination = if has_result { self.destination(ptx.operand(0))? } else { SINK };
-        let space = if self.space(ptx) == Space::Shared { Space::Shared } else { Space::Generic };
+        let space = match self.space(ptx) {
+            space @ (Space::Shared | Space::SharedCluster) => space,
+            _ => Space::Generic,
+        };
         let address = self.address(ptx.operand(first), space)?;
         let count = match (kind, ptx.operands.get(first + 1)) {
             (MbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
@@ -42,6 +46,43 @@ impl Decoder<'_> {
             (_, None) => self.constant(1),
         };
         self.push(Action::Mbarrier(Box::new(Mbarrier { kind, address, count, destination })));
+        Ok(())
+    }
+
+    /// Decodes a copy of a box of a tensor.
+    pub(crate) fn tensor_copy(&mut self, ptx: &Ptx<'_>) -> Decode {
+        let others = [
+            Modifier::Im2col,
+            Modifier::Im2colNoOffs,
+            Modifier::Im2colW,
+            Modifier::Im2colW128,
+            Modifier::TileGather4,
+            Modifier::TileScatter4,
+            Modifier::CtaGroup2,
+        ];
+        if others.iter().any(|&mode| ptx.has(mode)) {
+            return self.unsupported(ptx);
+        }
+        let is_load = ptx.has(Modifier::MbarrierCompleteTxBytes);
+        let ast::Operand::Bracket(tensor) = ptx.operand(usize::from(is_load)) else { return self.unsupported(ptx) };
+        let &[map, coordinates] = self.body.list(tensor) else { return self.unsupported(ptx) };
+        let map = match map {
+            ast::Operand::Address(_) | ast::Operand::UnifiedAddress(_) => self.address(map, Space::Generic)?,
+            _ => Address { space: Space::Generic, base: self.source(map, ScalarType::U64)?, offset: 0, in_frame: false },
+        };
+        let mut sources = Vec::new();
+        for coordinate in self.elements(coordinates, self.lanes(coordinates)) {
+            sources.push(self.source(coordinate, ScalarType::S32)?);
+        }
+        let (place, space) = if is_load { (ptx.operand(0), Space::SharedCluster) } else { (ptx.operand(1), Space::Shared) };
+        let copy = TensorCopy {
+            map,
+            coordinates: sources.into(),
+            shared: self.address(place, space)?,
+            barrier: if is_load { Some(self.address(ptx.operand(2), Space::SharedCluster)?) } else { None },
+            blocks: if ptx.has(Modifier::MulticastCluster) { Some(self.source(ptx.operand(3), ScalarType::U16)?) } else { None },
+        };
+        self.push(Action::TensorCopy(Box::new(copy)));
         Ok(())
     }
 
@@ -54,13 +95,12 @@ impl Decoder<'_> {
                 self.push(Action::WaitBulk { all_but: all_but as u32 });
             }
             Opcode::CpAsyncBulkPrefetch => self.push(Action::Nothing),
-            _ if ptx.has(Modifier::MulticastCluster) || ptx.has(Modifier::CpMask) => return self.unsupported(ptx),
+            _ if ptx.has(Modifier::CpMask) => return self.unsupported(ptx),
             _ => {
                 let to_shared = ptx.has(Modifier::MbarrierCompleteTxBytes);
                 let from_global = to_shared && ptx.has(Modifier::Global);
                 let space = |is_global: bool| if is_global { Space::Global } else { Space::Shared };
                 let reduction = match ptx.form.opcode {
-                    Opcode::CpReduceAsyncBulk if to_shared => return self.unsupported(ptx),
                     Opcode::CpReduceAsyncBulk => {
                         let ty = ptx.ty();
                         let function = update(ptx, ty, false).ok_or_else(|| Missing::new(ptx.spelling()))?;
@@ -69,10 +109,11 @@ impl Decoder<'_> {
                     _ => None,
                 };
                 let bulk = Bulk {
-                    to: self.address(ptx.operand(0), space(!to_shared))?,
+                    to: self.address(ptx.operand(0), if to_shared { Space::SharedCluster } else { Space::Global })?,
                     from: self.address(ptx.operand(1), space(from_global))?,
                     bytes: self.source(ptx.operand(2), ScalarType::U32)?,
-                    barrier: if to_shared { Some(self.address(ptx.operand(3), Space::Shared)?) } else { None },
+                    barrier: if to_shared { Some(self.address(ptx.operand(3), Space::SharedCluster)?) } else { None },
+                    blocks: if ptx.has(Modifier::MulticastCluster) { Some(self.source(ptx.operand(4), ScalarType::U16)?) } else { None },
                     reduction,
                 };
                 self.push(Action::Bulk(Box::new(bulk)));

@@ -6,7 +6,8 @@ use oriole_ptx::types::{AddressSpace, ScalarType};
 
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{
-    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
+    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, RANK_BYTES, SHARED_WINDOW, Space, Store,
+    WINDOW_BYTES,
 };
 use crate::ptx::program::{Address, SINK, Source};
 
@@ -27,7 +28,7 @@ pub(crate) fn ordering(ptx: &Ptx<'_>) -> Ordering {
 /// Returns the start of a space's window in the generic address space.
 fn window(space: Space) -> u64 {
     match space {
-        Space::Shared => SHARED_WINDOW,
+        Space::Shared | Space::SharedCluster => SHARED_WINDOW,
         Space::Local => LOCAL_WINDOW,
         Space::Constant => CONSTANT_WINDOW,
         Space::Parameter => PARAMETER_WINDOW,
@@ -41,7 +42,8 @@ impl Decoder<'_> {
         let named = ptx.form.modifiers.iter().find_map(|value| value.modifier.space());
         match named {
             Some(AddressSpace::Global) => Space::Global,
-            Some(AddressSpace::Shared | AddressSpace::SharedCta | AddressSpace::SharedCluster) => Space::Shared,
+            Some(AddressSpace::Shared | AddressSpace::SharedCta) => Space::Shared,
+            Some(AddressSpace::SharedCluster) => Space::SharedCluster,
             Some(AddressSpace::Local | AddressSpace::ParamFunc) => Space::Local,
             Some(AddressSpace::Const) => Space::Constant,
             Some(AddressSpace::ParamEntry) => Space::Parameter,
@@ -112,6 +114,11 @@ impl Decoder<'_> {
         let a = self.source(ptx.operand(1), ScalarType::U64)?;
         let d = self.destination(ptx.operand(0))?;
         let is_in = |space: Space, address: u64| (window(space)..window(space) + WINDOW_BYTES).contains(&address);
+        if space == Space::Shared {
+            let own = self.shared_address(SHARED_WINDOW);
+            self.compute2(d, [a, own], |address, own| u64::from((own..own + RANK_BYTES).contains(&address)));
+            return Ok(());
+        }
         self.compute1(d, a, move |address| {
             let others = [Space::Shared, Space::Local, Space::Constant];
             u64::from(match space {

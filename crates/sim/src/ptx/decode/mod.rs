@@ -111,7 +111,7 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
         global_addresses: Vec::new(),
         variables,
         kernels: FxHashMap::default(),
-        uses_clusters: false,
+        shared_addresses: Vec::new(),
     };
     for (number, &function) in functions.definitions.iter().enumerate() {
         let name = module.name(function.name);
@@ -423,6 +423,14 @@ impl Decoder<'_> {
         Source::pool(index)
     }
 
+    /// Returns an address in the shared memory of the block. The rank of the block in its cluster is added when the block runs.
+    pub(crate) fn shared_address(&mut self, offset: u64) -> Source {
+        self.program.pool.push(offset);
+        let index = self.program.pool.len() as u32 - 1;
+        self.program.shared_addresses.push(index);
+        Source::pool(index)
+    }
+
     /// Returns the constant zero.
     pub(crate) fn zero(&self) -> Source {
         Source::pool(0)
@@ -516,6 +524,8 @@ impl Decoder<'_> {
                 self.control(ptx)
             }
             BarrierCluster | Mapa | Getctarank => self.cluster(ptx),
+            StAsync | RedAsync => self.store_async(ptx),
+            CpAsyncBulkTensor => self.tensor_copy(ptx),
             BarWarpSync | Shfl | ShflSync | Vote | VoteSync | Match | ReduxSync | ElectSync | Activemask => self.together(ptx),
             _ => self.unsupported(ptx),
         }

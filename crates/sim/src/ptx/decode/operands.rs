@@ -229,8 +229,12 @@ impl Decoder<'_> {
                 let base = self.global_address(number, offset);
                 Ok(of(base, 0, false))
             }
-            Some(Home::Constant(start) | Home::Shared(start)) => {
+            Some(Home::Constant(start)) => {
                 let base = self.constant((offset + i64::from(start)) as u64);
+                Ok(of(base, 0, false))
+            }
+            Some(Home::Shared(start)) => {
+                let base = self.shared_address((offset + i64::from(start)) as u64);
                 Ok(of(base, 0, false))
             }
             None => {

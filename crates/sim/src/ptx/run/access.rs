@@ -9,13 +9,15 @@ use super::{Machine, Stop};
 use crate::memory::{Fault, FaultKind};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{
-    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
+    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, RANK_SHIFT, SHARED_WINDOW, Space, Store,
+    WINDOW_BYTES,
 };
 
 /// The bytes of an access.
 pub(crate) type Bytes = SmallVec<[u8; 32]>;
 
-/// A memory space and an address in it.
+/// A memory space and an address in it. In clusters of several blocks, the upper bits of an address in shared memory are the rank of the
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLocation {
     pub(crate) space: Space,
@@ -25,8 +27,10 @@ pub(crate) struct MemoryLocation {
 impl MemoryLocation {
     /// Resolves an address; a generic one is resolved by the window it is in.
     pub(crate) fn of(space: Space, address: u64) -> MemoryLocation {
-        if space != Space::Generic {
-            return MemoryLocation { space, address };
+        match space {
+            Space::Generic => {}
+            Space::SharedCluster => return MemoryLocation { space: Space::Shared, address },
+            _ => return MemoryLocation { space, address },
         }
         let windows = [
             (Space::Shared, SHARED_WINDOW),
@@ -41,7 +45,7 @@ impl MemoryLocation {
     fn space_name(self) -> &'static str {
         match self.space {
             Space::Generic | Space::Global => "global",
-            Space::Shared => "shared",
+            Space::Shared | Space::SharedCluster => "shared",
             Space::Local => "local",
             Space::Constant => "constant",
             Space::Parameter => "parameter",
@@ -66,6 +70,11 @@ fn refusal(place: MemoryLocation, bytes: usize, size: usize) -> Option<(FindingK
         return Some((FindingKind::Misaligned, format!("the address {address:#x} in {space} memory is no multiple of {bytes}")));
     }
     None
+}
+
+/// Describes an access to the shared memory of a block that is not there.
+fn no_block(rank: u32) -> String {
+    format!("the access is to shared memory of block {rank} of the cluster, which does not exist or has ended")
 }
 
 /// Describes a fault of global memory.
@@ -93,8 +102,18 @@ impl Warp {
         let base = self.read(&machine.pool, address.base, lane);
         let sum = base.wrapping_add_signed(address.offset).wrapping_add(frame);
         // Shared and local memory have addresses of 32 bits: a register may hold -64 if the offset is 64 or more.
-        let wraps = matches!(address.space, Space::Shared | Space::Local) && u32::try_from(base).is_ok();
-        MemoryLocation::of(address.space, if wraps { u64::from(sum as u32) } else { sum })
+        let wraps = matches!(address.space, Space::Shared | Space::SharedCluster | Space::Local) && u32::try_from(base).is_ok();
+        let place = MemoryLocation::of(address.space, if wraps { u64::from(sum as u32) } else { sum });
+        // An address without a rank is in the block of the thread.
+        match place.address >> RANK_SHIFT {
+            rank if address.space != Space::Shared || machine.cluster_blocks == 1 || rank == u64::from(block.rank) => place,
+            0 => MemoryLocation { address: place.address | u64::from(block.rank) << RANK_SHIFT, ..place },
+            rank => {
+                let message = format!("the address is in block {rank} of the cluster; this needs an access to `.shared::cluster`");
+                machine.report(FindingKind::OutOfBounds, block, self, lane, line, rank, message);
+                place
+            }
+        }
     }
 
     /// Reads memory: returns the bytes, and for each byte the mask of its undefined bits.
@@ -103,11 +122,11 @@ impl Warp {
         machine: &mut Machine<'_>,
         block: &Block,
         lane: usize,
-        place: MemoryLocation,
+        mut place: MemoryLocation,
         bytes: usize,
         line: u32,
     ) -> Result<(Bytes, Bytes), Stop> {
-        let start = place.address as usize;
+        let mut start = place.address as usize;
         let (contents, undefined): (&[u8], &[u8]) = match place.space {
             Space::Global | Space::Generic => match machine.memory.read(place.address, bytes) {
                 Ok(found) => return Ok((Bytes::from_slice(found), Bytes::from_elem(0, bytes))),
@@ -116,7 +135,19 @@ impl Warp {
                     return Err(machine.stop(kind, block, self, lane, line, message));
                 }
             },
-            Space::Shared => (&block.shared.bytes, &block.shared.undefined),
+            Space::Shared | Space::SharedCluster => {
+                let (rank, offset) = machine.shared_place(place.address);
+                let owner = match machine.peer(rank) {
+                    _ if rank == block.rank => block,
+                    Some(peer) if !peer.has_ended => peer,
+                    _ => {
+                        let message = no_block(rank);
+                        return Err(machine.stop(FindingKind::OutOfBounds, block, self, lane, line, message));
+                    }
+                };
+                (place.address, start) = (offset, offset as usize);
+                (&owner.shared.bytes, &owner.shared.undefined)
+            }
             Space::Local => {
                 let (local, top) = (&self.locals[lane], self.local_top[lane] as usize);
                 (&local.bytes[..top], &local.undefined[..top])
@@ -153,10 +184,22 @@ impl Warp {
                     return Err(machine.stop(kind, block, self, lane, line, message));
                 }
             },
-            Space::Shared | Space::Local => {
-                let (all, undefined): (&mut [u8], &mut [u8]) = if place.space == Space::Shared {
-                    (&mut block.shared.bytes, &mut block.shared.undefined)
-                } else {
+            Space::Shared | Space::SharedCluster => {
+                let (rank, offset) = machine.shared_place(place.address);
+                let size = match machine.peer(rank) {
+                    _ if rank == block.rank => block.shared.bytes.len(),
+                    Some(peer) if !peer.has_ended => peer.shared.bytes.len(),
+                    _ => return Err(machine.stop(FindingKind::OutOfBounds, block, self, lane, line, no_block(rank))),
+                };
+                if let Some((kind, message)) = refusal(MemoryLocation { address: offset, ..place }, bytes, size) {
+                    return Err(machine.stop(kind, block, self, lane, line, message));
+                }
+                let owner = if rank == block.rank { &mut *block } else { machine.peer_mut(rank).unwrap_or(block) };
+                let range = offset as usize..offset as usize + bytes;
+                (&mut owner.shared.bytes[range.clone()], &mut owner.shared.undefined[range])
+            }
+            Space::Local => {
+                let (all, undefined): (&mut [u8], &mut [u8]) = {
                     let (local, top) = (&mut self.locals[lane], self.local_top[lane] as usize);
                     (&mut local.bytes[..top], &mut local.undefined[..top])
                 };
@@ -391,15 +434,19 @@ impl Warp {
         if place.space != Space::Shared {
             return;
         }
-        let start = place.address as usize;
-        let Some(old) = block.shared.bytes.get(start..start + contents.len()) else { return };
+        let (rank, start) = machine.shared_place(place.address);
+        let start = start as usize;
+        let memory = if rank == block.rank { Some(&block.shared) } else { machine.peer(rank).map(|peer| &peer.shared) };
+        let Some(old) = memory.and_then(|memory| memory.bytes.get(start..start + contents.len())) else { return };
         let changes = access.is_write && (access.strong || old != contents);
         let Some(races) = &mut block.races else { return };
-        if let Some(race) = races.access(start, contents.len(), access, changes) {
-            let other = machine.thread_index(race.thread);
+        if let Some(race) = races.access(rank, start, contents.len(), access, changes) {
+            let (other_rank, thread) = races.rank_and_thread(race.thread);
+            let other = machine.thread_index(thread);
+            let of_block = if other_rank == block.rank { String::new() } else { format!(" of block {other_rank} of the cluster") };
             let verb = |is_write: bool| if is_write { "writes" } else { "reads" };
             let message = format!(
-                "{} shared memory at {:#x}, which thread ({},{},{}) {} in line {} without a barrier between",
+                "{} shared memory at {:#x}, which thread ({},{},{}){of_block} {} in line {} without a barrier between",
                 verb(access.is_write),
                 race.address,
                 other[0],

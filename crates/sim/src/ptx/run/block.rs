@@ -5,6 +5,7 @@
 //! live threads of a warp must execute the same instruction of an aligned barrier (`bar`, `barrier.aligned`); otherwise this is reported,
 //! and the run continues as if the barrier were not aligned.
 
+use super::cluster::ClusterArrivals;
 use super::mbarrier::Mbarriers;
 use super::races::Races;
 use super::warp::{LANES, Warp, lanes_of};
@@ -18,18 +19,25 @@ const BARRIERS: usize = 16;
 const QUANTUM: u32 = 4096;
 
 /// Shared memory, and for each byte the mask of its uninitialized bits.
+#[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) bytes: Vec<u8>,
     pub(crate) undefined: Vec<u8>,
 }
 
 /// State shared by the warps of a block.
+#[derive(Default)]
 pub(crate) struct Block {
     pub(crate) index: [u32; 3],
+    /// Rank in the cluster.
+    pub(crate) rank: u32,
+    /// Whether all threads have exited.
+    pub(crate) has_ended: bool,
+    pub(crate) arrivals: ClusterArrivals,
     pub(crate) shared: Shared,
-    /// The race checker; `None` if the options disable it.
+    /// The race checker; `None` if the options disable it, or if another block of the cluster runs.
     pub(crate) races: Option<Races>,
-    /// Barriers in shared memory, and bulk copies.
+    /// Barriers in shared memory, and bulk copies, of the whole cluster; empty if another block of the cluster runs.
     pub(crate) mbarriers: Mbarriers,
     barriers: Vec<BarrierState>,
 }
@@ -58,47 +66,44 @@ struct BarrierState {
 /// A block that is running.
 pub(crate) struct Resident {
     pub(crate) block: Block,
-    warps: Vec<Warp>,
+    pub(super) warps: Vec<Warp>,
 }
 
 impl Resident {
     /// Starts a block: makes its warps, shared memory and barriers.
-    pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], function: &FunctionCode, shared_bytes: u32) -> Resident {
+    pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], rank: u32, function: &FunctionCode, shared_bytes: u32) -> Resident {
         let threads = machine.threads();
         let undefined = machine.options.undefined_values;
-        let warps = (0..threads.div_ceil(LANES as u32)).map(|number| {
-            let mut warp = Warp::new(number, threads - number * LANES as u32, function.entry);
-            warp.enter_kernel(function, undefined);
-            warp
-        });
+        let warps: Vec<Warp> = (0..threads.div_ceil(LANES as u32))
+            .map(|number| {
+                let mut warp = Warp::new(number, threads - number * LANES as u32, function.entry);
+                warp.enter_kernel(function, undefined);
+                warp
+            })
+            .collect();
         let size = shared_bytes as usize;
         let shared = Shared { bytes: vec![0; size], undefined: vec![if undefined { u8::MAX } else { 0 }; size] };
-        let races = machine.options.races.then(|| Races::new(threads, size));
-        let block = Block { index, shared, races, mbarriers: Mbarriers::default(), barriers: vec![BarrierState::default(); BARRIERS] };
-        Resident { block, warps: warps.collect() }
+        // The first block of a cluster makes the race checker of all of them.
+        let races = (machine.options.races && rank == 0).then(|| Races::new(machine.cluster_blocks, threads, size));
+        let arrivals = ClusterArrivals::new(warps.len());
+        let barriers = vec![BarrierState::default(); BARRIERS];
+        let block = Block { index, rank, arrivals, shared, races, barriers, ..Block::default() };
+        Resident { block, warps }
     }
 
     pub(crate) fn is_finished(&self) -> bool {
         self.warps.iter().all(|warp| warp.live == 0)
     }
 
-    /// Runs all warps in turns, for `rounds` rounds or until the block ends.
-    pub(crate) fn run(&mut self, machine: &mut Machine<'_>, rounds: u32) -> Result<(), Stop> {
-        for _ in 0..rounds {
-            let mut progress = false;
-            for warp in &mut self.warps {
-                progress |= warp.run(machine, &mut self.block, QUANTUM)?;
-            }
-            progress |= self.release_barriers(machine);
-            if self.is_finished() {
-                return Ok(());
-            }
-            if !progress {
-                return Err(self.deadlock(machine));
-            }
-            machine.check_steps(&self.block, &self.warps[0])?;
+    /// Gives each warp a turn; returns whether a thread made progress.
+    pub(super) fn round(&mut self, machine: &mut Machine<'_>) -> Result<bool, Stop> {
+        let mut progress = false;
+        for warp in &mut self.warps {
+            progress |= warp.run(machine, &mut self.block, QUANTUM)?;
         }
-        Ok(())
+        progress |= self.release_barriers(machine);
+        machine.check_steps(&self.block, &self.warps[0])?;
+        Ok(progress)
     }
 
     /// Releases the threads of every complete barrier; returns whether there was one.
@@ -188,7 +193,7 @@ impl Resident {
     }
 
     /// Makes the fault for a block in which no thread can continue; the message says which lines they wait in.
-    fn deadlock(&self, machine: &mut Machine<'_>) -> Stop {
+    pub(super) fn deadlock(&self, machine: &mut Machine<'_>) -> Stop {
         let mut places: Vec<(u32, u32)> = Vec::new();
         let mut first = None;
         for warp in &self.warps {

@@ -1,18 +1,20 @@
-//! Barriers in shared memory (`mbarrier`) and bulk copies (`cp.async.bulk`) of a block that is a cluster of its own.
+//! Barriers in shared memory (`mbarrier`), bulk copies (`cp.async.bulk`) and asynchronous stores (`st.async`, `red.async`) of a cluster.
 //!
 //! A bulk copy is performed as late as allowed: one that signals a barrier when a thread tests the barrier, one in a group when its thread
 //! waits for the group or exits. So a kernel that forgets to wait reads the old contents.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::access::MemoryLocation;
+use super::access::{Bytes, MemoryLocation};
 use super::block::Block;
 use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Bulk, Mbarrier, MbarrierKind, SHARED_WINDOW, Space};
+use crate::ptx::program::{Action, Bulk, Mbarrier, MbarrierKind, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, Source, Space, StoreAsync, Update};
+use crate::tensor_map::TensorMap;
 
 /// Largest number of arrivals that a barrier can expect.
 const MOST_ARRIVALS: u64 = (1 << 20) - 1;
@@ -37,27 +39,40 @@ impl Contents {
     }
 }
 
+/// The data of a copy.
+#[derive(Clone)]
+pub(super) enum Data {
+    At(MemoryLocation),
+    /// A box of a tensor at these coordinates. In a store, `to` is the place in shared memory.
+    Box(Rc<(TensorMap, Vec<i32>)>),
+    /// The value of an asynchronous store, and its undefined bits.
+    Value(Bytes, Bytes),
+}
+
 /// A bulk copy that has been issued but not performed.
-struct Copy {
-    from: MemoryLocation,
-    to: MemoryLocation,
-    bytes: usize,
-    barrier: Option<u64>,
-    lane: usize,
-    line: u32,
+#[derive(Clone)]
+pub(super) struct Copy {
+    pub(super) from: Data,
+    pub(super) to: MemoryLocation,
+    pub(super) bytes: usize,
+    pub(super) barrier: Option<u64>,
+    pub(super) lane: usize,
+    pub(super) line: u32,
+    /// Index of the instruction.
+    pub(super) index: usize,
 }
 
 /// Copies that are waited for together.
-type Group = Vec<(Copy, usize)>;
+type Group = Vec<Copy>;
 
-/// The barriers and pending bulk copies of a block.
+/// The barriers and pending bulk copies of a cluster. Addresses have the rank of the block.
 #[derive(Default)]
 pub(crate) struct Mbarriers {
     barriers: FxHashMap<u64, Contents>,
     /// Copies that signal a barrier.
     loads: Vec<Copy>,
-    /// For each thread the copies that are in no group yet, and the groups, oldest first.
-    stores: FxHashMap<u32, (Group, VecDeque<Group>)>,
+    /// For each thread of a block with a rank the copies that are in no group yet, and the groups, oldest first.
+    stores: FxHashMap<(u32, u32), (Group, VecDeque<Group>)>,
 }
 
 impl Warp {
@@ -176,11 +191,66 @@ impl Warp {
                 let message = format!("{bytes} bytes from {:#x} to {:#x} are no multiples of 16", from.address, to.address);
                 return Err(machine.stop(FindingKind::Misaligned, block, self, lane, line, message));
             }
-            let copy = Copy { from, to, bytes, barrier, lane, line };
-            match barrier {
-                Some(_) => block.mbarriers.loads.push(copy),
-                None => block.mbarriers.stores.entry(self.thread(lane)).or_default().0.push((copy, index)),
+            let copy = |to, barrier| Copy { from: Data::At(from), to, bytes, barrier, lane, line, index };
+            let Some(barrier) = barrier else {
+                self.start_grouped(block, copy(to, None));
+                continue;
+            };
+            self.start_load(machine, block, &copy(to, Some(barrier)), bulk.blocks)?;
+        }
+        Ok(())
+    }
+
+    /// Issues a copy that signals a barrier, to one block or to those of a mask.
+    pub(super) fn start_load(&self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy, blocks: Option<Source>) -> Result<(), Stop> {
+        let Some(blocks) = blocks else {
+            block.mbarriers.loads.push(copy.clone());
+            return Ok(());
+        };
+        let blocks = self.read(&machine.pool, blocks, copy.lane) & 0xffff;
+        if blocks == 0 || blocks >> machine.cluster_blocks != 0 {
+            let message = format!("the mask {blocks:#x} is none of the {} blocks of the cluster", machine.cluster_blocks);
+            return Err(machine.stop(FindingKind::BadOperand, block, self, copy.lane, copy.line, message));
+        }
+        // Data and signal go to the same offsets in each of the blocks.
+        for rank in (0..16_u64).filter(|rank| blocks >> rank & 1 == 1) {
+            let in_block = |address: u64| address & !RANK_BITS | rank << RANK_SHIFT;
+            let to = MemoryLocation { address: in_block(copy.to.address), ..copy.to };
+            block.mbarriers.loads.push(Copy { to, barrier: copy.barrier.map(in_block), ..copy.clone() });
+        }
+        Ok(())
+    }
+
+    /// Issues a copy that belongs to a group of its thread.
+    pub(super) fn start_grouped(&self, block: &mut Block, copy: Copy) {
+        block.mbarriers.stores.entry((block.rank, self.thread(copy.lane))).or_default().0.push(copy);
+    }
+
+    /// Issues an asynchronous store or reduction for each active thread.
+    pub(crate) fn start_store_async(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        store: &StoreAsync,
+        active: u32,
+        line: u32,
+        index: usize,
+    ) -> Result<(), Stop> {
+        let size = usize::from(store.element_bytes);
+        for lane in lanes_of(active) {
+            let to = self.place(machine, block, lane, &store.to, line);
+            let barrier = self.place(machine, block, lane, &store.barrier, line).address;
+            let bytes = size * store.values.len();
+            if !to.address.is_multiple_of(bytes as u64) {
+                let message = format!("the address {:#x} is no multiple of {bytes}", to.address);
+                return Err(machine.stop(FindingKind::Misaligned, block, self, lane, line, message));
             }
+            let [mut value, mut undefined] = [Bytes::new(), Bytes::new()];
+            for &source in &store.values {
+                value.extend_from_slice(&self.read(&machine.pool, source, lane).to_le_bytes()[..size]);
+                undefined.extend_from_slice(&self.read_undefined(source, lane).to_le_bytes()[..size]);
+            }
+            block.mbarriers.loads.push(Copy { from: Data::Value(value, undefined), to, bytes, barrier: Some(barrier), lane, line, index });
         }
         Ok(())
     }
@@ -188,7 +258,7 @@ impl Warp {
     /// Makes a group of the bulk copies of each active thread.
     pub(crate) fn commit_bulk(&mut self, block: &mut Block, active: u32) {
         for lane in lanes_of(active) {
-            let (open, groups) = block.mbarriers.stores.entry(self.thread(lane)).or_default();
+            let (open, groups) = block.mbarriers.stores.entry((block.rank, self.thread(lane))).or_default();
             groups.push_back(std::mem::take(open));
         }
     }
@@ -203,14 +273,14 @@ impl Warp {
         uncommitted: bool,
     ) -> Result<(), Stop> {
         for lane in lanes_of(active) {
-            let Some((open, groups)) = block.mbarriers.stores.get_mut(&self.thread(lane)) else { continue };
+            let Some((open, groups)) = block.mbarriers.stores.get_mut(&(block.rank, self.thread(lane))) else { continue };
             let done = groups.len().saturating_sub(all_but);
-            let mut due: Vec<(Copy, usize)> = groups.drain(..done).flatten().collect();
+            let mut due: Vec<Copy> = groups.drain(..done).flatten().collect();
             if uncommitted {
                 due.append(open);
             }
-            for (copy, index) in due {
-                self.do_bulk(machine, block, &copy, Some(index))?;
+            for copy in due {
+                self.do_bulk(machine, block, &copy)?;
             }
         }
         Ok(())
@@ -222,7 +292,7 @@ impl Warp {
         let (due, rest): (Vec<Copy>, Vec<Copy>) = all.into_iter().partition(|copy| copy.barrier == Some(at));
         block.mbarriers.loads = rest;
         for copy in due {
-            self.do_bulk(machine, block, &copy, None)?;
+            self.do_bulk(machine, block, &copy)?;
             if let Some(barrier) = block.mbarriers.barriers.get_mut(&at) {
                 barrier.transactions -= copy.bytes as i64;
                 barrier.end_phase();
@@ -231,20 +301,30 @@ impl Warp {
         Ok(())
     }
 
-    /// Performs one copy; `index` is that of an instruction which may be a reduction.
-    fn do_bulk(&mut self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy, index: Option<usize>) -> Result<(), Stop> {
+    /// Performs one copy.
+    fn do_bulk(&mut self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy) -> Result<(), Stop> {
+        if let Data::Box(tensor) = &copy.from {
+            return self.copy_box(machine, block, copy, tensor);
+        }
         let program = machine.program;
-        let reduction = index.and_then(|index| match &program.code[index].action {
-            crate::ptx::program::Action::Bulk(bulk) => bulk.reduction.as_ref(),
-            _ => None,
-        });
-        let size = reduction.map_or(16, |(bytes, _)| usize::from(*bytes));
+        let (size, update): (usize, Option<&Update>) = match &program.code[copy.index].action {
+            Action::Bulk(bulk) => bulk.reduction.as_ref().map_or((16, None), |(bytes, update)| (usize::from(*bytes), Some(update))),
+            Action::StoreAsync(store) => (usize::from(store.element_bytes), store.update.as_ref()),
+            _ => (16, None),
+        };
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits: u128, &byte| bits << 8 | u128::from(byte));
         for offset in (0..copy.bytes as u64).step_by(size) {
             let at = |place: MemoryLocation| MemoryLocation { address: place.address + offset, ..place };
-            let (new, undefined) = self.peek(machine, block, copy.lane, at(copy.from), size, copy.line)?;
+            let (new, undefined) = match &copy.from {
+                Data::At(from) => self.peek(machine, block, copy.lane, at(*from), size, copy.line)?,
+                Data::Box(_) => continue,
+                Data::Value(value, undefined) => {
+                    let range = offset as usize..offset as usize + size;
+                    (Bytes::from_slice(&value[range.clone()]), Bytes::from_slice(&undefined[range]))
+                }
+            };
             let mut value = number(&new);
-            if let Some((_, update)) = reduction {
+            if let Some(update) = update {
                 let (old, _) = self.peek(machine, block, copy.lane, at(copy.to), size, copy.line)?;
                 value = update(number(&old), value, 0);
             }

@@ -1,12 +1,13 @@
 //! Runs a kernel: the blocks of a grid, and the state they share.
 //!
-//! Blocks run one after another. A block that keeps polling memory and does not finish for a while may wait for another block; then the
-//! next block is started as well, and all of them take turns. Everything runs in one host thread and in a fixed order, so the same launch
+//! Clusters of blocks, mostly of one, run one after another. A cluster that keeps polling memory and does not finish for a while may wait for another one; then the
+//! next cluster is started as well, and all of them take turns. Everything runs in one host thread and in a fixed order, so the same launch
 //! always gives the same result.
 
 mod access;
 mod block;
 mod calls;
+mod cluster;
 mod copy;
 mod fragment;
 mod mbarrier;
@@ -14,6 +15,7 @@ mod mma;
 mod print;
 mod quad_mma;
 mod races;
+mod tensor_copy;
 mod texture;
 mod together;
 mod warp;
@@ -24,13 +26,14 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 
 use super::finding::{Error, Finding, FindingKind};
-use super::program::{Action, CallTarget, Callee, Program};
+use super::program::{Action, CallTarget, Callee, Program, RANK_BYTES};
 use super::variables::Image;
 use super::{Options, Report};
 use crate::Launch;
 use crate::memory::Memory;
-use block::{Block, Resident};
+use block::Block;
 use calls::MAX_LOCAL;
+use cluster::Cluster;
 use warp::Warp;
 
 /// Rounds over the warps of a block per turn of the block.
@@ -58,7 +61,12 @@ pub(crate) struct Machine<'a> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) options: &'a Options,
     pub(crate) launch: &'a Launch,
+    /// Blocks per cluster along x, y, z, if the kernel declares it.
     pub(crate) cluster: Option<[u32; 3]>,
+    /// Number of blocks per cluster.
+    pub(crate) cluster_blocks: u32,
+    /// The other blocks of the cluster whose block runs, by rank; empty if clusters have one block.
+    pub(crate) peers: Vec<Option<Block>>,
     /// Number of executed instructions, counted once per thread.
     pub(crate) instructions: u64,
     /// Number of warp steps.
@@ -97,8 +105,10 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         let (local, kernel) = (function.frame_bytes, &launch.kernel);
         return Err(Error::Launch(format!("{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much")));
     }
-    if program.uses_clusters && kernel.cluster.is_some_and(|cluster| cluster.iter().any(|&blocks| blocks > 1)) {
-        return Err(Error::Launch(format!("{} has clusters of several blocks, which are not supported", launch.kernel)));
+    let cluster = launch.cluster_shape(kernel.cluster).map_err(Error::Launch)?;
+    let cluster_blocks: u32 = cluster.iter().product();
+    if cluster_blocks > 1 && u64::from(shared_bytes) > RANK_BYTES {
+        return Err(Error::Launch(format!("{} has {shared_bytes} bytes of shared memory, which is too much for clusters", launch.kernel)));
     }
     let mut parameters = vec![0; kernel.parameter_bytes as usize];
     if launch.arguments.len() != kernel.parameters.len() {
@@ -124,7 +134,9 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         memory,
         options,
         launch,
-        cluster: kernel.cluster,
+        cluster: kernel.cluster.filter(|cluster| !cluster.contains(&0)),
+        cluster_blocks,
+        peers: Vec::new(),
         instructions: 0,
         clock: 0,
         polls: 0,
@@ -134,16 +146,18 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         findings: Vec::new(),
         seen: FxHashSet::default(),
     };
-    let mut waiting = (0..blocks).map(|number| {
-        let [x, y, _] = launch.grid.map(u64::from);
-        [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    // The first block of each cluster.
+    let mut waiting = (0..blocks / u64::from(cluster_blocks)).map(|number| {
+        let [x, y, _] = std::array::from_fn(|axis| u64::from(launch.grid[axis] / cluster[axis]));
+        let index = [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32];
+        std::array::from_fn(|axis| index[axis] * cluster[axis])
     });
-    let mut resident: VecDeque<Resident> = VecDeque::new();
+    let mut resident: VecDeque<Cluster> = VecDeque::new();
     let mut all_started = false;
     loop {
         if !all_started && resident.len() < MOST_RESIDENT {
             match waiting.next() {
-                Some(index) => resident.push_back(Resident::new(&machine, index, function, shared_bytes)),
+                Some(first) => resident.push_back(Cluster::new(&machine, first, function, shared_bytes)),
                 None => all_started = true,
             }
         }
@@ -170,8 +184,8 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     Ok(Report { findings: machine.findings, instructions: machine.instructions, output: machine.output })
 }
 
-/// Runs a block until it finishes, polls memory, or has used its turns.
-fn take_turn(machine: &mut Machine<'_>, block: &mut Resident) -> Result<(), Stop> {
+/// Runs a cluster until it finishes, polls memory, or has used its turns.
+fn take_turn(machine: &mut Machine<'_>, block: &mut Cluster) -> Result<(), Stop> {
     for _ in 0..TURNS {
         let polls = machine.polls;
         block.run(machine, ROUNDS)?;

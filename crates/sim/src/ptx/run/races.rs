@@ -64,9 +64,16 @@ struct Byte {
 /// A vector clock: for each thread, the clock up to which its accesses are known to be ordered before.
 type Clocks = Box<[u32]>;
 
-/// The state of the detector for one block.
+/// The state of the detector for the blocks of a cluster. Callers number threads from 0 in each block; [`Races::enter`] says which block
+/// runs.
 pub(crate) struct Races {
+    /// Number of threads of the cluster, and of a block.
     threads: usize,
+    block_threads: usize,
+    /// Bytes of shared memory of a block.
+    block_bytes: usize,
+    /// First thread of the block that runs.
+    first: u32,
     bytes: Vec<Byte>,
     /// Number of block-wide barriers so far.
     epoch: u32,
@@ -90,12 +97,16 @@ fn join(clocks: &mut [u32], other: &[u32]) {
 }
 
 impl Races {
-    /// Makes a detector for a block with this number of threads and bytes of shared memory.
-    pub(crate) fn new(threads: u32, bytes: usize) -> Races {
-        let threads = threads as usize;
+    /// Makes a detector for a cluster of blocks with this number of threads and bytes of shared memory each.
+    pub(crate) fn new(blocks: u32, threads: u32, bytes: usize) -> Races {
+        let (block_threads, blocks) = (threads as usize, blocks as usize);
+        let threads = block_threads * blocks;
         Races {
             threads,
-            bytes: vec![Byte::default(); bytes],
+            block_threads,
+            block_bytes: bytes,
+            first: 0,
+            bytes: vec![Byte::default(); bytes * blocks],
             epoch: 0,
             own: vec![1; threads],
             known: vec![None; threads],
@@ -105,8 +116,23 @@ impl Races {
         }
     }
 
-    /// Records an access to some bytes and returns an access it races with, if any. `changes` is whether a write changes the contents.
-    pub(crate) fn access(&mut self, start: usize, bytes: usize, access: SharedAccess, changes: bool) -> Option<Race> {
+    /// Says that the threads of the following calls are those of the block with this rank.
+    pub(crate) fn enter(&mut self, rank: u32) {
+        self.first = rank * self.block_threads as u32;
+    }
+
+    /// Returns the rank of the block of a thread, and the number of the thread in the block.
+    pub(crate) fn rank_and_thread(&self, thread: u32) -> (u32, u32) {
+        let threads = self.block_threads as u32;
+        (thread / threads, thread % threads)
+    }
+
+    /// Records an access to some bytes of the block with a rank, and returns an access it races with, if any. `changes` is whether a write
+    /// changes the contents.
+    pub(crate) fn access(&mut self, rank: u32, start: usize, bytes: usize, access: SharedAccess, changes: bool) -> Option<Race> {
+        let access = SharedAccess { thread: access.thread + self.first, ..access };
+        let memory = rank as usize * self.block_bytes;
+        let start = start + memory;
         let mut found = None;
         let stamp = Stamp {
             thread: access.thread,
@@ -119,7 +145,7 @@ impl Races {
             let byte = &self.bytes[address];
             let conflict = |other: &Stamp, is_write: bool| {
                 let harmless = other.strong && access.strong || self.is_before(other, access.thread);
-                (!harmless).then_some(Race { thread: other.thread, line: other.line, is_write, address })
+                (!harmless).then_some(Race { thread: other.thread, line: other.line, is_write, address: address - memory })
             };
             if found.is_none() {
                 let with_write = byte.write.as_ref().filter(|_| !access.is_write || changes);
@@ -150,8 +176,17 @@ impl Races {
             || self.known[thread as usize].as_ref().is_some_and(|known| known[stamp.thread as usize] >= stamp.clock)
     }
 
-    /// Records a barrier of all threads of the block.
+    /// Records a barrier of all threads of the block that runs.
     pub(crate) fn full_barrier(&mut self) {
+        if self.threads == self.block_threads {
+            return self.cluster_barrier();
+        }
+        let all: Vec<u32> = (0..self.block_threads as u32).collect();
+        self.synchronize(&all, &all);
+    }
+
+    /// Records a barrier of all threads of the cluster.
+    pub(crate) fn cluster_barrier(&mut self) {
         self.epoch += 1;
         self.known.fill(None);
         self.at_fence.fill(None);
@@ -175,19 +210,21 @@ impl Races {
     /// Orders everything that the arrived threads did before everything that the waiting threads do next.
     pub(crate) fn synchronize(&mut self, arrived: &[u32], waiting: &[u32]) {
         let mut all: Clocks = vec![0; self.threads].into();
+        let first = self.first;
         for &thread in arrived {
-            join(&mut all, &self.snapshot(thread));
+            join(&mut all, &self.snapshot(thread + first));
         }
         for &thread in arrived {
-            self.own[thread as usize] += 1;
+            self.own[(thread + first) as usize] += 1;
         }
         for &thread in waiting {
-            self.learn(thread, &all);
+            self.learn(thread + first, &all);
         }
     }
 
     /// Records a fence of a thread.
     pub(crate) fn fence(&mut self, thread: u32) {
+        let thread = thread + self.first;
         if let Some(told) = self.pending[thread as usize].take() {
             self.learn(thread, &told);
         }
@@ -197,6 +234,7 @@ impl Races {
 
     /// Records a strong read of a location.
     pub(crate) fn strong_read(&mut self, thread: u32, location: u64, acquires: bool) {
+        let thread = thread + self.first;
         let Some(told) = self.locations.get(&location).cloned() else { return };
         if acquires {
             self.learn(thread, &told);
@@ -208,6 +246,7 @@ impl Races {
 
     /// Records a strong write to a location.
     pub(crate) fn strong_write(&mut self, thread: u32, location: u64, releases: bool) {
+        let thread = thread + self.first;
         let told = if releases {
             let told = self.snapshot(thread);
             self.own[thread as usize] += 1;
@@ -228,12 +267,12 @@ mod tests {
     use super::{Races, SharedAccess};
 
     fn access(races: &mut Races, thread: u32, is_write: bool) -> bool {
-        races.access(0, 4, SharedAccess { thread, line: 1, strong: false, is_write }, is_write).is_some()
+        races.access(0, 0, 4, SharedAccess { thread, line: 1, strong: false, is_write }, is_write).is_some()
     }
 
     #[test]
     fn barriers_order() {
-        let mut races = Races::new(4, 4);
+        let mut races = Races::new(1, 4, 4);
         assert!(!access(&mut races, 0, true));
         assert!(!access(&mut races, 0, false));
         races.full_barrier();
@@ -244,7 +283,7 @@ mod tests {
 
     #[test]
     fn partial_barriers_order_their_members_only() {
-        let mut races = Races::new(4, 4);
+        let mut races = Races::new(1, 4, 4);
         access(&mut races, 0, true);
         races.synchronize(&[0, 1], &[0, 1]);
         assert!(!access(&mut races, 1, false));
@@ -253,7 +292,7 @@ mod tests {
 
     #[test]
     fn flags_order_with_fences_or_release_and_acquire() {
-        let mut races = Races::new(2, 4);
+        let mut races = Races::new(1, 2, 4);
         access(&mut races, 0, true);
         races.strong_write(0, 100, true);
         races.strong_read(1, 100, true);

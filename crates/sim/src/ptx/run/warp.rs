@@ -403,6 +403,8 @@ impl Warp {
             }
             Action::Mbarrier(mbarrier) => self.mbarrier(machine, block, mbarrier, active, op.line)?,
             Action::Bulk(bulk) => self.start_bulk(machine, block, bulk, active, op.line, pc as usize)?,
+            Action::StoreAsync(store) => self.start_store_async(machine, block, store, active, op.line, pc as usize)?,
+            Action::TensorCopy(copy) => self.start_tensor_copy(machine, block, copy, active, op.line, pc as usize)?,
             Action::CommitBulk => self.commit_bulk(block, active),
             Action::WaitBulk { all_but } => self.wait_bulk(machine, block, active, *all_but as usize, false)?,
             Action::Fence => {
@@ -450,6 +452,11 @@ impl Warp {
                 self.arrive(machine, block, barrier, pc, active, op.line)?;
                 return Ok(Flow::Choose);
             }
+            Action::ClusterBarrier(barrier) => {
+                self.set_pc(lanes, pc + 1);
+                self.cluster_barrier(machine, block, *barrier, pc, active, op.line)?;
+                return Ok(Flow::Choose);
+            }
             Action::Together(together) => {
                 self.set_pc(lanes, pc + 1);
                 self.set_pc(active, pc);
@@ -495,7 +502,7 @@ impl Warp {
     fn special(&self, machine: &Machine<'_>, block: &Block, lane: usize, register: Special) -> u64 {
         let axis_of = |numbers: [u32; 3], axis: u8| u64::from(numbers[usize::from(axis)]);
         let (grid, size) = (machine.launch.grid, machine.launch.block);
-        let cluster = machine.cluster.unwrap_or([1; 3]);
+        let cluster = machine.launch.cluster.or(machine.cluster).unwrap_or([1; 3]);
         let in_cluster: [u32; 3] = std::array::from_fn(|axis| block.index[axis] % cluster[axis]);
         let bit = 1_u64 << lane;
         match register {
@@ -521,9 +528,9 @@ impl Warp {
             Special::ClusterBlock(axis) => axis_of(in_cluster, axis),
             Special::Cluster(axis) => axis_of(block.index, axis) / axis_of(cluster, axis),
             Special::Clusters(axis) => axis_of(grid, axis).div_ceil(axis_of(cluster, axis)),
-            Special::ClusterRank => u64::from(in_cluster[0] + cluster[0] * (in_cluster[1] + cluster[1] * in_cluster[2])),
+            Special::ClusterRank => u64::from(block.rank),
             Special::ClusterBlocks => u64::from(cluster.iter().product::<u32>()),
-            Special::IsExplicitCluster => u64::from(machine.cluster.is_some()),
+            Special::IsExplicitCluster => u64::from(machine.launch.cluster.or(machine.cluster).is_some()),
         }
     }
 }

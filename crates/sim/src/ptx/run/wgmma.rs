@@ -8,7 +8,7 @@ use super::access::MemoryLocation;
 use super::block::Block;
 use super::warp::{LANES, Warp};
 use super::{Machine, Stop};
-use crate::ptx::program::{GroupMatrix, GroupProduct, Space};
+use crate::ptx::program::{GroupMatrix, GroupProduct, RANK_SHIFT, Space};
 
 /// Warps of a warpgroup.
 const WARPS: u32 = 4;
@@ -87,7 +87,7 @@ impl Warp {
     ) -> Result<Vectors, Stop> {
         let mut is_defined = true;
         let elements = Descriptor::decode(descriptor).vectors(major, range.0, range.1, shape.0, shape.1, |address| {
-            let place = MemoryLocation { space: Space::Shared, address: u64::from(address) };
+            let place = MemoryLocation { space: Space::Shared, address: u64::from(address) | u64::from(block.rank) << RANK_SHIFT };
             let (bytes, undefined) = self.peek(machine, block, 0, place, 16, line)?;
             is_defined &= undefined.iter().all(|&mask| mask == 0);
             Ok::<[u8; 16], Stop>(std::array::from_fn(|at| bytes[at]))

@@ -4,7 +4,7 @@ use oriole_isa::Opcode;
 
 use super::Width;
 use super::address::Address;
-use super::space::{self, Space, Where, shared_window_bytes};
+use super::space::{self, Space, Where};
 use crate::sass::fault::Fault;
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::{Built, Unsupported, access};
@@ -160,12 +160,12 @@ pub fn query_space(site: &Site<'_>) -> Built {
     let address = Address::take(site, &mut operands, true)?;
     Ok(access(move |warp, world, mask| {
         let addresses = address.of(warp);
-        let map = world.map;
+        let (map, rank) = (world.map, u64::from(warp.identity.rank));
         let holds = |address: u64| {
             let place = Space::Generic.locate(address, map);
             match wanted {
-                0 => matches!(place, Where::Shared(offset) if offset < WINDOW_BYTES.min(shared_window_bytes(map))),
-                1 => matches!(place, Where::Shared(_)),
+                0 => matches!(place, Where::Cluster(offset) if offset / WINDOW_BYTES == rank),
+                1 => matches!(place, Where::Cluster(_)),
                 2 => matches!(place, Where::Local(_)),
                 _ => matches!(place, Where::Global(_) | Where::Constant(..)),
             }

@@ -2,7 +2,7 @@
 
 use oriole_isa::{SharedWindow, SystemLayout};
 
-use crate::sass::warp::Warp;
+use crate::sass::warp::{Identity, Warp};
 use crate::sass::world::{Map, WINDOW_BYTES, World};
 use crate::{Fault, FaultKind};
 
@@ -19,8 +19,10 @@ pub enum Space {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     Global(u64),
-    /// An offset in the shared memory of the thread's block.
+    /// An offset in the shared memory of the thread's block, with or without the rank of the block in its cluster.
     Shared(u64),
+    /// An offset in the shared memories of the cluster, with the rank of a block.
+    Cluster(u64),
     /// An offset in the local memory of the thread.
     Local(u64),
     /// A constant bank and an offset in it.
@@ -44,7 +46,7 @@ impl Space {
                 let window = |start: u64, bytes: u64| address.checked_sub(start).filter(|&offset| offset < bytes);
                 if self == Space::Generic {
                     if let Some(offset) = window(map.shared_window, shared_window_bytes(map)) {
-                        return Where::Shared(offset);
+                        return Where::Cluster(offset);
                     }
                     if let Some(offset) = window(map.local_window, WINDOW_BYTES) {
                         return Where::Local(offset);
@@ -61,6 +63,15 @@ impl Space {
                 Where::Global(address)
             }
         }
+    }
+}
+
+/// Returns the slot of the block and the offset in its shared memory for an address with the rank of a block.
+pub fn in_cluster(identity: &Identity, address: u64) -> Result<(usize, u64), String> {
+    let (rank, offset) = (address / WINDOW_BYTES, address % WINDOW_BYTES);
+    match identity.cluster_slots.get(rank as usize) {
+        Some(&slot) => Ok((slot, offset)),
+        None => Err(format!("an access to shared memory of block {rank} of a cluster of {} blocks", identity.cluster_slots.len())),
     }
 }
 
@@ -86,7 +97,15 @@ pub fn bytes_mut<'m>(
         Where::Shared(offset) => {
             let memory = &mut world.shared[warp.identity.slot];
             let size = memory.len();
+            let own = u64::from(warp.identity.rank) * WINDOW_BYTES;
+            let offset = if offset >= own { offset - own } else { offset };
             within(offset, bytes, size, "shared")?;
+            Ok(&mut memory[offset as usize..offset as usize + bytes])
+        }
+        Where::Cluster(address) => {
+            let (slot, offset) = in_cluster(&warp.identity, address)?;
+            let memory = &mut world.shared[slot];
+            within(offset, bytes, memory.len(), "shared")?;
             Ok(&mut memory[offset as usize..offset as usize + bytes])
         }
         Where::Local(offset) => {

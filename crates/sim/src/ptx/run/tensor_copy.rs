@@ -1,0 +1,90 @@
+//! Copies of boxes of tensors (`cp.async.bulk.tensor`). The tensor map is read when the copy is issued; the box is copied as late as allowed,
+//! like bulk copies.
+
+use std::rc::Rc;
+
+use super::access::MemoryLocation;
+use super::block::Block;
+use super::mbarrier::{Copy, Data};
+use super::warp::{Warp, lanes_of};
+use super::{Machine, Stop};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::{RANK_BYTES, Space, TensorCopy};
+use crate::tensor_map::{MAP_BYTES, TensorMap};
+
+/// Bytes that are read at once from a tensor map, which is aligned to more.
+const PIECE: usize = 16;
+/// Alignment of a box in shared memory, in bytes.
+const BOX_ALIGNMENT: u64 = 128;
+
+impl Warp {
+    /// Issues a copy of a box for each active thread.
+    pub(crate) fn start_tensor_copy(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        copy: &TensorCopy,
+        active: u32,
+        line: u32,
+        index: usize,
+    ) -> Result<(), Stop> {
+        for lane in lanes_of(active) {
+            let place = self.place(machine, block, lane, &copy.map, line);
+            let mut bytes = Vec::with_capacity(MAP_BYTES);
+            for offset in (0..MAP_BYTES).step_by(PIECE) {
+                let at = MemoryLocation { address: place.address + offset as u64, ..place };
+                bytes.extend_from_slice(&self.peek(machine, block, lane, at, PIECE, line)?.0);
+            }
+            let map = match TensorMap::decode(&bytes) {
+                Ok(map) => map,
+                Err(message) => return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message)),
+            };
+            if copy.coordinates.iter().any(|&source| self.read_undefined(source, lane) & 0xffff_ffff != 0) {
+                machine.uninitialized(block, self, lane, line, "a coordinate of this copy was never written");
+            }
+            let coordinates: Vec<i32> = copy.coordinates.iter().map(|&source| self.read(&machine.pool, source, lane) as i32).collect();
+            let to = self.place(machine, block, lane, &copy.shared, line);
+            if !to.address.is_multiple_of(BOX_ALIGNMENT) {
+                let message = format!("the box at {:#x} in shared memory is not aligned to {BOX_ALIGNMENT} bytes", to.address);
+                return Err(machine.stop(FindingKind::Misaligned, block, self, lane, line, message));
+            }
+            let barrier = copy.barrier.as_ref().map(|address| self.place(machine, block, lane, address, line).address);
+            let bytes = map.box_bytes() as usize;
+            let issued = Copy { from: Data::Box(Rc::new((map, coordinates))), to, bytes, barrier, lane, line, index };
+            match barrier {
+                Some(_) => self.start_load(machine, block, &issued, copy.blocks)?,
+                None => self.start_grouped(block, issued),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a box: to shared memory if a barrier is signaled, else from there.
+    pub(super) fn copy_box(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        copy: &Copy,
+        tensor: &(TensorMap, Vec<i32>),
+    ) -> Result<(), Stop> {
+        let (map, coordinates) = tensor;
+        let size = map.element_bytes();
+        let (lane, line) = (copy.lane, copy.line);
+        // The rank of the block is no part of the address that a swizzle changes.
+        let rank = copy.to.address & !(RANK_BYTES - 1);
+        map.visit(coordinates, copy.to.address - rank, |shared, global| {
+            let shared = MemoryLocation { address: rank + shared, ..copy.to };
+            let global = global.map(|address| MemoryLocation { space: Space::Global, address });
+            let (from, to) = if copy.barrier.is_some() { (global, Some(shared)) } else { (Some(shared), global) };
+            let Some(to) = to else { return Ok(()) };
+            let (value, undefined) = match from {
+                Some(from) => self.peek(machine, block, lane, from, size, line)?,
+                None => (smallvec::smallvec![0; size], smallvec::smallvec![0; size]),
+            };
+            if copy.barrier.is_none() && undefined.iter().any(|&bits| bits != 0) {
+                machine.uninitialized(block, self, lane, line, "an element that is stored was never written");
+            }
+            self.poke(machine, block, lane, to, size, line, |byte| Some((value[byte], undefined[byte])))
+        })
+    }
+}
