@@ -7,9 +7,7 @@ use oriole_ir::{
     Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Reference, ReferenceKind, RegFile, Role, Symbol, Target,
 };
 use oriole_isa::{Symbols, SystemLayout, TextureHandle};
-use oriole_isel::{
-    DYNAMIC_STACK, QuadFetch, RETURN_ADDRESS, RuntimeClobbers, SAVED_STACK_POINTER, is_runtime,
-};
+use oriole_isel::{DYNAMIC_STACK, QuadFetch, RETURN_ADDRESS, RuntimeClobbers, SAVED_STACK_POINTER, is_runtime};
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
 pub use crate::abi_registers::STACK_POINTER;

@@ -17,7 +17,7 @@ use crate::convention::FIRST_REGISTER;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::recording::{FunctionMark, Recording, RecordingState};
-use crate::runtime;
+use crate::runtime::SlowPath;
 use crate::select::{Frame, Select, class_of};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
@@ -82,28 +82,30 @@ impl<'m> Select<'m> {
         self.inline(routine, arguments)
     }
 
-    /// As [`Select::expand`], for the operation of a PTX instruction. If the function contains the operation at least twice, only the fast
-    /// path is emitted for each; all call one runtime function for the slow path.
+    /// As [`Select::expand`], for the operation of a PTX instruction. If the function contains the operation repeatedly, only the fast path
+    /// may be emitted for each; all call one runtime function for the slow path.
     pub(crate) fn expand_repeated(&mut self, name: &str, ptx: &Ptx<'_>, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
-        if !self.options.calls_slow_paths || !self.is_repeated(name, ptx) {
-            return self.expand(name, arguments);
-        }
-        match (find(&format!("__oriole_fast_{name}")), runtime::slow_path(name)) {
-            (Some(fast), Some(slow)) => self.branch_around(|select| select.inline_fast_path(fast, slow, arguments)),
-            _ => self.expand(name, arguments),
+        let slow = self.slow_path_to_call(name, ptx);
+        match slow.and_then(|slow| Some((slow, find(&format!("__oriole_fast_{name}"))?))) {
+            Some((slow, fast)) => self.branch_around(|select| select.inline_fast_path(fast, slow, arguments)),
+            None => self.expand(name, arguments),
         }
     }
 
-    /// Returns whether the function being selected contains an operation, given by its library function and by one instruction, at least
-    /// twice.
-    fn is_repeated(&mut self, name: &str, ptx: &Ptx<'_>) -> bool {
-        if let Some(&known) = self.repeated.get(name) {
+    /// Returns the name of the runtime function that an operation, given by its library function and by one instruction, calls for its slow
+    /// path; `None` if the slow path is inlined.
+    fn slow_path_to_call(&mut self, name: &str, ptx: &Ptx<'_>) -> Option<&'static str> {
+        if !self.options.calls_slow_paths {
+            return None;
+        }
+        if let Some(&known) = self.slow_paths.get(name) {
             return known;
         }
         let (module, body) = (self.frame.module, self.frame.body);
-        let is_repeated = body.instructions.iter().filter(|instruction| module.forms[instruction.form] == *ptx.form).nth(1).is_some();
-        self.repeated.insert(name.to_owned(), is_repeated);
-        is_repeated
+        let uses = || body.instructions.iter().filter(|instruction| module.forms[instruction.form] == *ptx.form).count();
+        let found = SlowPath::find(name).filter(|path| path.is_worth_calling(uses())).map(|path| path.name);
+        self.slow_paths.insert(name.to_owned(), found);
+        found
     }
 
     /// Emits a fast path, which returns its result and whether the result is right, and the call of the runtime function that computes

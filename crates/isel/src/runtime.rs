@@ -60,10 +60,33 @@ pub fn is_slow_path(name: &str) -> bool {
     name.starts_with(SLOW_PATH_PREFIX)
 }
 
-/// Returns the name of the runtime function for the slow path of a library function, given by name without the prefix `__oriole_`.
-pub(crate) fn slow_path(name: &str) -> Option<&'static str> {
-    let full_name = format!("{SLOW_PATH_PREFIX}{name}");
-    RUNTIME.binary_search_by(|(known, _)| (*known).cmp(&full_name)).ok().map(|number| RUNTIME[number].0)
+/// The runtime function for the slow path of a library function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SlowPath {
+    /// The name of the runtime function.
+    pub name: &'static str,
+    /// The number of its PTX instructions.
+    pub size: usize,
+}
+
+impl SlowPath {
+    /// Returns the slow path of a library function, given by name without the prefix `__oriole_`; `None` if it has none.
+    pub fn find(name: &str) -> Option<SlowPath> {
+        let full_name = format!("{SLOW_PATH_PREFIX}{name}");
+        let number = RUNTIME.binary_search_by(|(known, _)| (*known).cmp(&full_name)).ok()?;
+        let (name, text) = RUNTIME[number];
+        let size = text.lines().filter(|line| line.ends_with(';') && !line.starts_with('.')).count();
+        Some(SlowPath { name, size })
+    }
+
+    /// Returns whether calls of the function take fewer instructions than copies of the slow path, for a number of uses.
+    pub fn is_worth_calling(self, uses: usize) -> bool {
+        /// Estimated number of instructions for one call: moves of arguments and result, and of values out of the function's registers.
+        const CALL: usize = 24;
+        /// Estimated number of instructions that only the function needs.
+        const FRAME: usize = 20;
+        uses.saturating_sub(1) * self.size > uses * CALL + FRAME
+    }
 }
 
 /// Returns the name of the runtime function for a kind of barrier, with or without a thread count.
@@ -73,7 +96,7 @@ pub(crate) fn barrier_name(kind: &str, has_count: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{RUNTIME, is_runtime, is_slow_path, runtime_function, slow_path};
+    use super::{RUNTIME, SlowPath, is_runtime, is_slow_path, runtime_function};
 
     #[test]
     fn every_function_is_valid_and_found_by_its_name() {
@@ -89,10 +112,18 @@ mod tests {
 
     #[test]
     fn operations_with_a_slow_path_have_a_function_for_it() {
-        assert_eq!(slow_path("div_rn_f64"), Some("__oriole_slow_div_rn_f64"));
-        assert_eq!(slow_path("div_full_f32"), None);
+        assert_eq!(SlowPath::find("div_rn_f64").map(|path| path.name), Some("__oriole_slow_div_rn_f64"));
+        assert_eq!(SlowPath::find("div_full_f32"), None);
         // Four rounding modes: division and reciprocal of f32 with and without flushing, division, reciprocal and root of f64; rsqrt.
         assert_eq!(RUNTIME.iter().filter(|(name, _)| is_slow_path(name)).count(), 29);
+    }
+
+    #[test]
+    fn short_slow_paths_are_copied_and_long_ones_called() {
+        let is_called = |name: &str, uses: usize| SlowPath::find(name).is_some_and(|path| path.is_worth_calling(uses));
+        assert!(!is_called("div_rn_f64", 1) && is_called("div_rn_f64", 2));
+        assert!(!is_called("rcp_rn_f32", 2) && is_called("rcp_rn_f32", 4));
+        assert!(!is_called("rsqrt_approx_f64", 100));
     }
 
     /// A slow path starts with nothing but its parameters: no register that the fast path assigned.
@@ -105,7 +136,9 @@ mod tests {
             let declared = text.lines().filter(|line| line.starts_with(".reg"));
             let declared: Vec<&str> = declared.flat_map(|line| line.split(|c| !is_word(c))).filter(|word| !word.is_empty()).collect();
             let mut known: Vec<&str> = parameters.split(|c| !is_word(c)).collect();
-            for line in text.lines().skip_while(|line| !line.starts_with('{')).filter(|line| line.ends_with(';') && !line.starts_with(".reg")) {
+            for line in
+                text.lines().skip_while(|line| !line.starts_with('{')).filter(|line| line.ends_with(';') && !line.starts_with(".reg"))
+            {
                 let words: Vec<&str> = line.split(|c| !is_word(c)).filter(|word| declared.contains(word)).collect();
                 let (guards, rest) = words.split_at(usize::from(line.starts_with('@')));
                 // `mov.b64 {low, high}, x` writes two registers.

@@ -144,8 +144,8 @@ pub struct Select<'m> {
     pub(crate) shared_start: Option<Value>,
     /// Blocks that are rarely executed; they are moved to the end of the function.
     pub(crate) unlikely: Vec<Block>,
-    /// Whether the operation of a library function occurs at least twice in the function, by the name of the library function.
-    pub(crate) repeated: FxHashMap<String, bool>,
+    /// The runtime function that an operation calls for its slow path, if it calls one, by the name of its library function.
+    pub(crate) slow_paths: FxHashMap<String, Option<&'static str>>,
     /// The statements of the function that at most one thread of a warp executes at a time.
     elected: Elected,
     /// Whether at most one thread of a warp executes the current instruction at a time.
@@ -213,7 +213,7 @@ pub fn select_function_with(
         descriptor: None,
         shared_start: None,
         unlikely: Vec::new(),
-        repeated: FxHashMap::default(),
+        slow_paths: FxHashMap::default(),
         elected: Elected::of(module, body),
         is_elected: false,
         invariants: None,
