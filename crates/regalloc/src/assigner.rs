@@ -25,6 +25,7 @@ use crate::outcome::{AllocateError, Allocation};
 use crate::register_file::RegisterFile;
 use crate::registers::{Reg, RegisterSet};
 use crate::reservations::Reservations;
+use crate::slow_calls::SlowCalls;
 use crate::spill::Spills;
 use crate::walk::Walk;
 
@@ -55,6 +56,8 @@ pub(crate) struct Assigner<'a> {
     pub in_flight: InFlight,
     /// Registers that loop-carried values return to.
     pub reservations: Reservations,
+    /// Values that are live across calls of slow paths.
+    slow_calls: SlowCalls,
     /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
     /// Next uses and definitions of values at the current point of the walk.
@@ -77,6 +80,7 @@ impl<'a> Assigner<'a> {
             hints: Hints::default(),
             in_flight: InFlight::default(),
             reservations: Reservations::default(),
+            slow_calls: SlowCalls::default(),
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer),
@@ -102,6 +106,10 @@ impl<'a> Assigner<'a> {
         self.reservations = Reservations::default();
         if file == RegFile::General {
             self.reservations = Reservations::find(self.function, &self.inputs.flow, &self.inputs.liveness, file);
+        }
+        self.slow_calls = SlowCalls::default();
+        if file == RegFile::General {
+            self.slow_calls = SlowCalls::find(self.function, self.inputs.env, &self.inputs.liveness, file);
         }
         self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
@@ -133,7 +141,8 @@ impl<'a> Assigner<'a> {
     /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See
     /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
     /// iteration does not write early ([`InFlight`]); other values avoid registers that are reserved for a value which
-    /// needs them before this value dies ([`Reservations`]), and those that a queued `LDGSTS` may still read.
+    /// needs them before this value dies ([`Reservations`]), those that a queued `LDGSTS` may still read, and those that a call of a slow
+    /// path overwrites while they are live ([`SlowCalls`]).
     pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
@@ -151,6 +160,12 @@ impl<'a> Assigner<'a> {
             let in_use = free.and(&RegisterSet::first_n(self.hints.used_end().into())).without(&avoided);
             let has_wish = self.hints.hinted_register(value).is_some();
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
+                return Some(place);
+            }
+        }
+        if let Some(preferred) = self.slow_calls.preferred(value, free, self.hints.used_end()) {
+            let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
+            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);
             }
         }

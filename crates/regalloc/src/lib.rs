@@ -82,6 +82,7 @@ mod repack;
 mod reservations;
 mod rewrite;
 mod slots;
+mod slow_calls;
 mod spill;
 mod walk;
 
