@@ -134,12 +134,15 @@ mod tests {
             let head = text.lines().find(|line| line.starts_with(".weak")).unwrap();
             let parameters = &head[head.rfind('(').unwrap()..];
             let declared = text.lines().filter(|line| line.starts_with(".reg"));
-            let declared: Vec<&str> = declared.flat_map(|line| line.split(|c| !is_word(c))).filter(|word| !word.is_empty()).collect();
+            let declared: Vec<&str> =
+                declared.flat_map(|line| line.split(|c| !is_word(c)).filter(|word| !word.is_empty()).skip(2)).collect();
             let mut known: Vec<&str> = parameters.split(|c| !is_word(c)).collect();
             for line in
                 text.lines().skip_while(|line| !line.starts_with('{')).filter(|line| line.ends_with(';') && !line.starts_with(".reg"))
             {
-                let words: Vec<&str> = line.split(|c| !is_word(c)).filter(|word| declared.contains(word)).collect();
+                // The word with a dot is the opcode.
+                let words = line.split_whitespace().filter(|word| !word.contains('.')).flat_map(|word| word.split(|c| !is_word(c)));
+                let words: Vec<&str> = words.filter(|word| declared.contains(word)).collect();
                 let (guards, rest) = words.split_at(usize::from(line.starts_with('@')));
                 // `mov.b64 {low, high}, x` writes two registers.
                 let results = if line.contains(" {") && line.find('{') < line.find(',') { 2 } else { 1 }.min(rest.len());
