@@ -7,13 +7,11 @@ use oriole_ir::{
     Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Reference, ReferenceKind, RegFile, Role, Symbol, Target,
 };
 use oriole_isa::{Symbols, SystemLayout, TextureHandle};
-use oriole_isel::{
-    CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, QuadFetch, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime,
-    runtime_names,
-};
+use oriole_isel::{DYNAMIC_STACK, QuadFetch, RETURN_ADDRESS, RuntimeClobbers, SAVED_STACK_POINTER, is_runtime};
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
 pub use crate::abi_registers::STACK_POINTER;
+use crate::options::Options;
 use crate::quads;
 
 /// Number of the first uniform register that only kernels write; device functions write lower ones only.
@@ -27,6 +25,15 @@ pub const MIN_REGISTERS: u32 = 22;
 
 /// Minimum number of general registers that the allocator needs, because of the fixed operands of calls.
 pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
+
+/// Minimum register limit of a function that calls functions for slow paths. With fewer registers the fixed registers of a call might cause
+/// spills that the same code without a call does not need.
+const MIN_REGISTERS_FOR_SLOW_PATHS: u32 = 40;
+
+/// Returns whether a function with this register limit calls functions for slow paths, instead of a copy of the slow path for each use.
+pub fn may_call_slow_paths(register_limit: u32, options: &Options) -> bool {
+    options.level > 0 && !options.tools_patch && register_limit >= MIN_REGISTERS_FOR_SLOW_PATHS
+}
 
 /// Returns whether a general register is callee-saved. The return address is not: every call sets it, and [`store_return_address`] decides
 /// where a function keeps its own.
@@ -81,11 +88,12 @@ pub fn has_abi_calls(function: &Function) -> bool {
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
 }
 
-/// Returns the registers that runtime functions clobber.
-fn runtime_clobbers() -> Clobbers {
-    let mut general = register_set_where(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
+/// Returns the registers that a runtime function clobbers.
+fn runtime_clobbers(name: &str) -> Clobbers {
+    let RuntimeClobbers { first, count, predicates } = RuntimeClobbers::of(name);
+    let mut general = register_set_where(first..first + count, |_| true);
     general.insert(Reg::from(RETURN_ADDRESS), 2);
-    Clobbers { general, predicates: register_set_where(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
+    Clobbers { general, predicates: register_set_where(0..predicates, |_| true), ..Clobbers::NONE }
 }
 
 /// Returns the registers that a texture fetch by a quad overwrites.
@@ -97,9 +105,9 @@ fn quad_clobbers() -> Clobbers {
 }
 
 /// Returns the registers that a runtime function may use: exactly those that it may clobber.
-fn runtime_environment(hardware: &Hardware<'_>, limit: u32) -> Environment {
+fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Environment {
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
-    let lost = runtime_clobbers();
+    let lost = runtime_clobbers(name);
     environment.reserved = Clobbers {
         general: register_set_where(0..256, |register| !lost.general.has(Reg::new(register))),
         predicates: register_set_where(0..8, |register| !lost.predicates.has(Reg::new(register))),
@@ -111,10 +119,11 @@ fn runtime_environment(hardware: &Hardware<'_>, limit: u32) -> Environment {
 /// Returns the registers that a function may use, with the clobbers of its calls. `limit` is the number of general registers.
 pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has_dynamic_stack: bool) -> Environment {
     if is_runtime(&function.name) {
-        return runtime_environment(hardware, limit);
+        return runtime_environment(&function.name, hardware, limit);
     }
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
-    environment.known_callees = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
+    let called = function.symbols.iter().filter(|name| is_runtime(name));
+    environment.known_callees = called.map(|name| (name.clone(), runtime_clobbers(name))).collect();
     let fetches = function.symbols.iter().filter(|name| QuadFetch::parse(name).is_some());
     environment.known_callees.extend(fetches.map(|name| (name.clone(), quad_clobbers())));
     if SystemLayout::of(hardware.target).texture_handle == TextureHandle::General {

@@ -10,7 +10,7 @@ use oriole_cubin::FileTraits;
 use oriole_hardware::Hardware;
 use oriole_isa::SystemLayout;
 use oriole_isel::{Layout, Linking};
-use oriole_ptx::ast::{FunctionId, Module, Statement};
+use oriole_ptx::ast::{Module, Statement};
 use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -193,18 +193,15 @@ fn add_runtime(
     called: &BTreeSet<String>,
     options: &Options,
 ) -> Result<(), Vec<CompileError>> {
-    let ids: Vec<FunctionId> = called.iter().filter_map(|name| oriole_isel::runtime_function(name)).collect();
-    if ids.is_empty() {
-        return Ok(());
+    for (module, id) in called.iter().filter_map(|name| oriole_isel::runtime_function(name)) {
+        let number = modules.len();
+        let layout =
+            Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
+        let register_limit = if options.tools_patch { convention::MIN_REGISTERS } else { convention::MIN_ALLOCATABLE_REGISTERS };
+        jobs.push(Job { register_limit, ..Job::new(number, module, id, &layout, options.target) });
+        modules.push(module);
+        layouts.push(layout);
     }
-    let (number, module) = (modules.len(), oriole_isel::runtime());
-    let layout =
-        Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
-    let register_limit = if options.tools_patch { convention::MIN_REGISTERS } else { convention::MIN_ALLOCATABLE_REGISTERS };
-    let job = |id| Job { register_limit, ..Job::new(number, module, id, &layout, options.target) };
-    jobs.extend(ids.into_iter().map(job));
-    modules.push(module);
-    layouts.push(layout);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::job::Job;
 
 /// A program whose functions are compiled. `jobs` and `finished` have the same order, and so have `modules`, `indices` and `layouts`.
 pub struct Program<'a> {
-    /// The modules, including the module of runtime functions if any are called.
+    /// The modules, including those of the runtime functions that are called.
     pub modules: &'a [&'a Module],
     /// The functions of each module by name.
     pub indices: &'a [FunctionIndex<'a>],

@@ -253,3 +253,34 @@ fn variables_of_other_files_are_undefined_symbols() {
         assert!(symbol.is_some_and(|symbol| symbol.section == SymbolSection::Undefined), "{name}: {symbol:?}");
     }
 }
+
+/// Returns a module with a kernel that performs `count` divisions of f64.
+fn divisions(count: usize) -> Module {
+    let body: String = (0..count)
+        .map(|number| format!("ld.global.f64 b, [p+{}];\ndiv.rn.f64 c, a, b;\nst.global.f64 [p+{}], c;\n", 8 * number, 8 * number))
+        .collect();
+    let head = ".reg .b64 p;\n.reg .f64 a, b, c;\nld.param.u64 p, [d];\nld.global.f64 a, [p+800];\n";
+    checked(&format!(".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 d)\n{{\n{head}{body}ret;\n}}\n"))
+}
+
+#[test]
+fn repeated_operations_call_one_function_for_their_slow_path() {
+    const SLOW: &str = "__oriole_slow_div_rn_f64";
+    for target in TARGETS {
+        for (count, level, calls) in [(1, 3, 0), (2, 0, 0), (2, 1, 2), (5, 3, 5)] {
+            let compiled = compile(&[&divisions(count)], &options(target, level, false)).unwrap();
+            let target = Target::parse(target).unwrap();
+            check_convention("divisions", &compiled.cubin, target);
+            let cubin = Cubin::read(&compiled.cubin).unwrap();
+            let kernel = cubin.functions().find(|function| function.name == "k").unwrap();
+            let found = lines(kernel.code, target).iter().filter(|line| line.starts_with("CALL")).count();
+            assert_eq!(found, calls, "{count} divisions for {target} at -O{level}");
+            let slow = cubin.functions().find(|function| function.name == SLOW);
+            assert_eq!(slow.is_some(), calls > 0, "{count} divisions for {target} at -O{level}");
+            // docs/abi.md: R4 to R15 and the return address.
+            let code = slow.map(|slow| lines(slow.code, target)).unwrap_or_default();
+            let other = code.iter().find(|line| written(line).is_some_and(|register| !(4..16).contains(&register)));
+            assert_eq!(other, None, "{SLOW} for {target}");
+        }
+    }
+}

@@ -24,6 +24,9 @@ define_index!(
     "bb"
 );
 
+/// The start of the names of functions that compute the slow path of an operation; see [`Function::calls_slow_path`].
+pub const SLOW_PATH_PREFIX: &str = "__oriole_slow_";
+
 /// A source position: byte offset in the PTX text and, with line information, an entry in the list of `.loc` directives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Location {
@@ -231,6 +234,12 @@ impl Function {
             _ => None,
         };
         self.sources(inst).iter().find_map(name)
+    }
+
+    /// Returns whether an instruction calls the slow path of an operation such as division. Such a function computes its results from its
+    /// arguments alone: it accesses no memory, waits for no thread, and writes no uniform register.
+    pub fn calls_slow_path(&self, inst: Inst) -> bool {
+        self.insts[inst].is_machine(Opcode::CALL) && self.callee(inst).is_some_and(|name| name.starts_with(SLOW_PATH_PREFIX))
     }
 
     /// Returns the operand tied to a result, if any.

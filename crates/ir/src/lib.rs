@@ -30,7 +30,7 @@ pub mod text;
 mod verify;
 
 pub use builder::{Builder, TemplateCache};
-pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, Value};
+pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, SLOW_PATH_PREFIX, Value};
 pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};
 pub use operand::{Class, Guard, MAX_SUFFIXES, Operand, OperandKind, Part, Reference, ReferenceKind, Role, Signs};

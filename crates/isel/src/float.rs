@@ -249,7 +249,7 @@ pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let arguments = [select.source_of_any_width(ptx.operand(1), ty)?, select.source_of_any_width(ptx.operand(2), ty)?];
-    let result = select.expand(&library_name("div", ptx), &arguments)?;
+    let result = select.expand_repeated(&library_name("div", ptx), ptx, &arguments)?;
     select.assign(ptx.operand(0), result[0])
 }
 
@@ -288,7 +288,7 @@ fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> R
     if ptx.has(Modifier::Approx) && ptx.has(Modifier::Ftz) {
         return Ok(select.b.define(Class::R, &format!("MUFU.{unit} $, {{}}"), &[source]));
     }
-    select.expand(&library_name(name, ptx), &[source]).map(|results| results[0])
+    select.expand_repeated(&library_name(name, ptx), ptx, &[source]).map(|results| results[0])
 }
 
 /// Selects a function of a double. The approximations compute the upper half only; the lower half of the result is zero.
@@ -304,7 +304,7 @@ fn double_function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
         let high = select.b.define(Class::R, unit, &[select.high(source)]);
         return select.assign_halves(ptx.operand(0), Operand::RZ, high);
     }
-    let result = select.expand(&library_name(name, ptx), &[source])?;
+    let result = select.expand_repeated(&library_name(name, ptx), ptx, &[source])?;
     select.assign(ptx.operand(0), result[0])
 }
 

@@ -84,7 +84,7 @@ pub use convention::{DYNAMIC_STACK, RETURN_ADDRESS, SAVED_STACK_POINTER, prototy
 pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};
 pub use layout::{Layout, Linking, Static, referenced_variables};
-pub use runtime::{CLOBBERED_COUNT, CLOBBERED_PREDICATES, FIRST_CLOBBERED, is_runtime, runtime, runtime_function, runtime_names};
+pub use runtime::{RuntimeClobbers, is_runtime, is_slow_path, runtime_function};
 pub use select::{SelectOptions, Selected, select_function, select_function_with};
 pub use tensor::{TENSOR_MEMORY_RECORD, TensorMemoryUse};
 pub use texture::{GradientHelp, ImageWord, ImageWords, QuadFetch, gradient_help, is_driver_gradient};

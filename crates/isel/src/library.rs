@@ -7,15 +7,18 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use oriole_ir::{Operand, OperandKind, Value};
+use oriole_ir::{Class, Guard, Operand, OperandKind, Value};
 use oriole_ptx::ast::{Body, Function, Module, Parameter, RegisterId, Statement};
 use oriole_ptx::table::Opcode;
 use oriole_support::Index;
 use smallvec::SmallVec;
 
+use crate::convention::FIRST_REGISTER;
 use crate::error::Unsupported;
+use crate::ptx::Ptx;
 use crate::recording::{FunctionMark, Recording, RecordingState};
-use crate::select::{Frame, Select};
+use crate::runtime::SlowPath;
+use crate::select::{Frame, Select, class_of};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
@@ -77,6 +80,72 @@ impl<'m> Select<'m> {
             return self.branch_around(|select| select.inline(routine, arguments));
         }
         self.inline(routine, arguments)
+    }
+
+    /// As [`Select::expand`], for the operation of a PTX instruction. If the function contains the operation repeatedly, only the fast path
+    /// may be emitted for each; all call one runtime function for the slow path.
+    pub(crate) fn expand_repeated(&mut self, name: &str, ptx: &Ptx<'_>, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
+        let slow = self.slow_path_to_call(name, ptx);
+        match slow.and_then(|slow| Some((slow, find(&format!("__oriole_fast_{name}"))?))) {
+            Some((slow, fast)) => self.branch_around(|select| select.inline_fast_path(fast, slow, arguments)),
+            None => self.expand(name, arguments),
+        }
+    }
+
+    /// Returns the name of the runtime function that an operation, given by its library function and by one instruction, calls for its slow
+    /// path; `None` if the slow path is inlined.
+    fn slow_path_to_call(&mut self, name: &str, ptx: &Ptx<'_>) -> Option<&'static str> {
+        if !self.options.calls_slow_paths {
+            return None;
+        }
+        if let Some(&known) = self.slow_paths.get(name) {
+            return known;
+        }
+        let (module, body) = (self.frame.module, self.frame.body);
+        let uses = || body.instructions.iter().filter(|instruction| module.forms[instruction.form] == *ptx.form).count();
+        let found = SlowPath::find(name).filter(|path| path.is_worth_calling(uses())).map(|path| path.name);
+        self.slow_paths.insert(name.to_owned(), found);
+        found
+    }
+
+    /// Emits a fast path, which returns its result and whether the result is right, and the call of the runtime function that computes
+    /// the result otherwise. Returns the result.
+    fn inline_fast_path(&mut self, fast: Routine, slow: &'static str, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
+        let parameters = registers(fast.body, &fast.function.parameters);
+        let mut copies: Vec<Operand> = Vec::new();
+        for (register, argument) in parameters.into_iter().zip(arguments) {
+            let variable = self.b.value(class_of(fast.body.declaration_of(register).ty));
+            self.copy_to(variable, *argument);
+            copies.push(self.b.whole(variable));
+        }
+        let results = self.inline(fast, &copies)?;
+        let (result, is_right) = (results[0], results[1]);
+        let [apart, after] = [(); 2].map(|()| self.b.new_block());
+        let condition = self.condition(is_right);
+        self.b.branch(Some(Guard { negated: !condition.negated, ..condition }), apart);
+        self.b.branch(None, after);
+
+        self.start(apart);
+        let words: Vec<Operand> = copies.iter().flat_map(|&copy| self.words_of(copy)).collect();
+        let placed: Vec<(u8, Operand)> = (FIRST_REGISTER..).zip(words).collect();
+        let registers: Vec<u8> = (FIRST_REGISTER..).take(self.words_of(result).len()).collect();
+        self.callees.add(slow.to_owned());
+        let computed = self.call_by_name(slow, false, &placed, &registers);
+        let computed = if computed.len() == 2 { self.b.pack(Class::R2, &computed) } else { computed[0] };
+        if let Some(variable) = result.value() {
+            self.b.assign(variable, computed);
+        }
+        self.b.branch(None, after);
+        self.unlikely.push(apart);
+
+        self.start(after);
+        Ok(vec![result])
+    }
+
+    /// Returns the 32-bit words of a value of one or two words.
+    fn words_of(&self, operand: Operand) -> Vec<Operand> {
+        let width = operand.value().map_or(1, |value| self.b.function.values[value].width);
+        (0..width).map(|word| if width == 1 { operand } else { self.register_of(operand, word) }).collect()
     }
 
     /// Emits the body: copies the recording if there is one, otherwise selects the body and records it at its second use.
@@ -160,7 +229,7 @@ impl<'m> Select<'m> {
     pub(crate) fn copy_to(&mut self, variable: Value, value: Operand) {
         let is_plain = matches!(value.kind, OperandKind::Value(_)) && value.signs.is_empty();
         let width = self.b.function.values[variable].width;
-        let source = if is_plain || width > 1 { value } else { self.b.define(oriole_ir::Class::R, "MOV $, {}", &[value]) };
+        let source = if is_plain || width > 1 { value } else { self.b.define(Class::R, "MOV $, {}", &[value]) };
         let saved = self.b.guard.take();
         self.b.assign(variable, source);
         self.b.guard = saved;

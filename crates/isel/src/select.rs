@@ -144,6 +144,8 @@ pub struct Select<'m> {
     pub(crate) shared_start: Option<Value>,
     /// Blocks that are rarely executed; they are moved to the end of the function.
     pub(crate) unlikely: Vec<Block>,
+    /// The runtime function that an operation calls for its slow path, if it calls one, by the name of its library function.
+    pub(crate) slow_paths: FxHashMap<String, Option<&'static str>>,
     /// The statements of the function that at most one thread of a warp executes at a time.
     elected: Elected,
     /// Whether at most one thread of a warp executes the current instruction at a time.
@@ -166,6 +168,8 @@ pub struct SelectOptions {
     pub waits_for_errors: bool,
     /// Whether accesses to global memory have no descriptor, so that they need no uniform registers.
     pub without_descriptors: bool,
+    /// Whether operations that occur repeatedly call one function for their slow paths, instead of a copy of the slow path for each.
+    pub calls_slow_paths: bool,
 }
 
 /// As [`select_function`], for the target of `caches`, and reuses the results that earlier functions left there.
@@ -209,6 +213,7 @@ pub fn select_function_with(
         descriptor: None,
         shared_start: None,
         unlikely: Vec::new(),
+        slow_paths: FxHashMap::default(),
         elected: Elected::of(module, body),
         is_elected: false,
         invariants: None,
@@ -273,7 +278,8 @@ impl<'m> Select<'m> {
 
     /// Moves unlikely blocks to the end and collects the results.
     fn finish(mut self) -> Selected {
-        self.b.function.layout.retain(|block| !self.unlikely.contains(block));
+        let unlikely: FxHashSet<Block> = self.unlikely.iter().copied().collect();
+        self.b.function.layout.retain(|block| !unlikely.contains(block));
         self.b.function.layout.append(&mut self.unlikely);
         Selected {
             // A runtime function reports no barriers; its callers report the ones that it may use.

@@ -253,7 +253,8 @@ fn may_wait(function: &Function, blocks: &[Block]) -> bool {
     let waits = |inst: Inst| {
         let data = &function.insts[inst];
         let is_strong = data.memory.is_some_and(|id| insert_yields::is_strong(&function.accesses[id]));
-        is_strong || matches!(data.op.effect(), Effect::Updates | Effect::Barrier) || data.is_machine(Opcode::CALL)
+        let is_call = data.is_machine(Opcode::CALL) && !function.calls_slow_path(inst);
+        is_strong || matches!(data.op.effect(), Effect::Updates | Effect::Barrier) || is_call
     };
     blocks.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| waits(inst)))
 }

@@ -103,6 +103,7 @@ pub(crate) fn has_side_effect(function: &Function, inst: Inst) -> bool {
             let access = &function.accesses[id];
             access.volatile || !matches!(access.order, Order::Weak | Order::Relaxed)
         }),
+        Effect::Control if function.calls_slow_path(inst) => false,
         Effect::Writes | Effect::Updates | Effect::Control | Effect::Barrier | Effect::Fence | Effect::Other => true,
     }
 }

@@ -94,7 +94,7 @@ fn may_move_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: Lo
         match function.insts[inst].op.effect() {
             Effect::None | Effect::State => {}
             Effect::Reads => has_loads |= is_movable_load(function, inst),
-            Effect::Control if function.insts[inst].is_machine(Opcode::BRA) => {}
+            Effect::Control if function.insts[inst].is_machine(Opcode::BRA) || function.calls_slow_path(inst) => {}
             _ => return false,
         }
     }

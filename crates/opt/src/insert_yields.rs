@@ -96,15 +96,18 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
     true
 }
 
-/// Returns whether a control-flow instruction is a direct branch, an exit, or an instruction for convergence barriers.
+/// Returns whether a control-flow instruction is a direct branch, an exit, the call of a slow path, or an instruction for convergence
+/// barriers.
 fn is_plain_branch(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK))
+        || function.calls_slow_path(inst)
 }
 
 /// Returns whether a thread may wait for other threads at an instruction, or in the function that it calls.
 pub(crate) fn may_wait_at(function: &Function, inst: Inst) -> bool {
     let opcode = function.insts[inst].op.machine();
-    opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads)
+    let waits = opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads);
+    waits && !function.calls_slow_path(inst)
 }
 
 /// Returns whether an access is volatile or has an ordering stronger than weak.

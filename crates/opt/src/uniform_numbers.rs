@@ -114,9 +114,9 @@ fn has_doubles(function: &Function) -> bool {
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_double))
 }
 
-/// Returns whether a function calls others.
+/// Returns whether a function calls others that may write uniform registers.
 fn has_calls(function: &Function) -> bool {
-    let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
+    let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL) && !function.calls_slow_path(*inst);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_call))
 }
 

@@ -246,7 +246,7 @@ impl BodyProperties {
             Effect::Lanes => self.has_lane_exchange = true,
             Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lane_exchange = true,
             Effect::Barrier | Effect::Fence => self.has_barriers = true,
-            Effect::Control => self.has_unique_inst |= opcode != Opcode::BRA,
+            Effect::Control => self.has_unique_inst |= opcode != Opcode::BRA && !function.calls_slow_path(inst),
             Effect::Other => self.has_unique_inst = true,
         }
         // Warpgroup products and instructions of the uniform datapath that start other units.

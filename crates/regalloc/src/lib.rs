@@ -83,6 +83,7 @@ mod repack;
 mod reservations;
 mod rewrite;
 mod slots;
+mod slow_calls;
 mod spill;
 mod walk;
 

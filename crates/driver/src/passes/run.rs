@@ -26,7 +26,11 @@ fn internal_error(message: impl ToString) -> Vec<Failure> {
 pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
-    let options = SelectOptions { waits_for_errors: input.options.waits_for_errors(), without_descriptors: input.options.tools_patch };
+    let options = SelectOptions {
+        waits_for_errors: input.options.waits_for_errors(),
+        without_descriptors: input.options.tools_patch,
+        calls_slow_paths: convention::may_call_slow_paths(input.register_limit, input.options),
+    };
     let Selected {
         function,
         barriers,
@@ -266,7 +270,11 @@ pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `converge`: inserts convergence barriers around divergent branches.
 pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
-    let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name);
+    if oriole_isel::is_slow_path(&state.function.name) {
+        // Callers have a convergence barrier around the call. A barrier in the function would be one that no caller may use.
+        return Ok(());
+    }
+    let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
     opt::converge::run(&mut state.function, target, &may_wait);
     Ok(())
 }

@@ -145,6 +145,7 @@ fn source_of(function: &Function, inst: Inst) -> DivergenceSource {
             let is_shared = names().all(|name| SHARED_REGISTERS.contains(&name));
             if is_shared { DivergenceSource::Uniform } else { DivergenceSource::Divergent }
         }
+        Effect::Control if function.calls_slow_path(inst) => DivergenceSource::Operands,
         Effect::Lanes if is_broadcast(function, inst) => DivergenceSource::Uniform,
         Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => {
             DivergenceSource::Uniform

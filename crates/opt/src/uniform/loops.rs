@@ -90,9 +90,9 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     (moved, removed)
 }
 
-/// Returns whether an instruction is a call.
+/// Returns whether an instruction calls a function that may write uniform registers.
 fn is_call(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].is_machine(Opcode::CALL)
+    function.insts[inst].is_machine(Opcode::CALL) && !function.calls_slow_path(inst)
 }
 
 /// Returns, for each block, whether a diverged warp may execute it: whether a path from a divergent branch leads to it. Reconvergence

@@ -1,0 +1,55 @@
+//! Finds values that are live across calls of slow paths. They prefer registers that such a call does not overwrite, so that the call needs
+//! no moves around it.
+//!
+//! The preference never raises the number of registers: it holds for the registers in use, and for those below the last one that the call
+//! overwrites. It is weaker than a coalescing hint, because a hint saves a move on the fast path.
+
+use oriole_ir::{Function, RegFile, Value};
+use oriole_support::{Index, IndexVec};
+
+use crate::environment::Environment;
+use crate::liveness::Liveness;
+use crate::registers::{Reg, RegisterSet};
+
+/// Number of general registers of the machine.
+const REGISTER_COUNT: u16 = 255;
+
+/// The values that are live across calls of slow paths.
+#[derive(Default)]
+pub(crate) struct SlowCalls {
+    /// For each value: whether it is live across such a call. Empty if there is none.
+    is_live_across: IndexVec<Value, bool>,
+    /// The registers that any of the calls overwrites.
+    clobbered: RegisterSet,
+    /// Number of the last of these registers, plus one.
+    end: u16,
+}
+
+impl SlowCalls {
+    /// Finds the calls of a function and the values of a register file that are live across them.
+    pub fn find(function: &Function, env: &Environment, liveness: &Liveness, file: RegFile) -> SlowCalls {
+        let mut found = SlowCalls::default();
+        for &block in &function.layout {
+            for &inst in function.blocks[block].insts.iter().filter(|&&inst| function.calls_slow_path(inst)) {
+                if found.is_live_across.is_empty() {
+                    found.is_live_across = IndexVec::filled(function.values.len(), false);
+                }
+                found.clobbered = found.clobbered.or(&env.clobbered_by(function, inst, file));
+                // Nothing that the block of the call defines is live behind it: its results are sources of phis.
+                for next in function.successors(block) {
+                    liveness.live_in(next).iter().for_each(|&value| found.is_live_across[value] = true);
+                }
+            }
+        }
+        let last = (0..REGISTER_COUNT).rev().find(|&register| found.clobbered.has(Reg::new(register)));
+        found.end = last.map_or(0, |register| register + 1);
+        found
+    }
+
+    /// Returns the registers among `free` that a value prefers; `None` if it has no preference. `used_end` is the number of the last register
+    /// in use, plus one.
+    pub fn preferred(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
+        let is_live_across = value.position() < self.is_live_across.len() && self.is_live_across[value];
+        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_end.max(self.end).into())))
+    }
+}
