@@ -4,6 +4,7 @@
 //! That costs time where it lowers the number of resident blocks. Example: a kernel with 256 threads per block uses 132 registers, of which
 //! at most 114 are live at once. On an H200 one block is resident with 132 registers, two with 128. The second allocation must not spill,
 //! and may have only a few more moves. If it fails, the search schedules for fewer live registers ([`target_for_more_blocks`]).
+//! If the block size is not declared, the same applies to the number of resident warps.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -16,10 +17,22 @@ use crate::state::FunctionState;
 /// Maximum number of registers above the limit for one more resident block at which a lower limit is tried. A larger excess is rarely due
 /// to the alignment of tuples alone.
 const MAX_EXCESS: u32 = 16;
+/// The same for kernels that do not declare the size of their blocks. The register target leaves no room for gaps between tuples, so the
+/// excess is small where it is due to them.
+const MAX_EXCESS_OF_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAPS: u32 = 8;
 /// Minimum number of instructions for which one additional instruction is acceptable in an allocation for more resident blocks.
 const INSTRUCTIONS_PER_MOVE: usize = 64;
+
+/// Returns whether the registers of a function that is not allocated yet may exceed its register target because of gaps between tuples.
+pub fn may_exceed_target(state: &FunctionState<'_>) -> bool {
+    if state.launch.is_some() {
+        return state.plan.is_some();
+    }
+    let stats = &state.schedule_stats;
+    stats.target.is_some_and(|target| stats.live_after + (HIDDEN_REGISTERS + TUPLE_GAPS) as i32 > target.max_for_occupancy)
+}
 
 /// Allocates `before`, the function before allocation, so that more thread blocks are resident than with the allocation `found`, which has
 /// `instructions` instructions. Returns the function and its allocation; `None` if that is not possible without spills and many moves.
@@ -27,7 +40,7 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
     }
-    let limit = limit_for_more_blocks(found.registers_used + HIDDEN_REGISTERS, &state.launch?, state.input.hardware.machine)?;
+    let limit = limit_of_state(found.registers_used, state)?;
     let limit = limit.checked_sub(HIDDEN_REGISTERS).filter(|&limit| limit >= convention::MIN_ALLOCATABLE_REGISTERS)?;
     let environment = convention::environment(before, state.input.hardware, limit, state.selection.has_dynamic_stack);
     let mut function = before.clone();
@@ -40,8 +53,7 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
 /// function exceed the limit for that by at most [`MAX_EXCESS`]; otherwise `None`.
 pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
-    let registers = allocation.registers_used + HIDDEN_REGISTERS;
-    let limit = limit_for_more_blocks(registers, &state.launch?, state.input.hardware.machine)?;
+    let limit = limit_of_state(allocation.registers_used, state)?;
     i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAPS)?).ok().filter(|&target| target > 0)
 }
 
@@ -60,12 +72,22 @@ pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> b
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_MOVE
 }
 
+/// Returns the maximum number of registers per thread with which more blocks of a function are resident, if an allocation with
+/// `registers_used` registers exceeds it by little; otherwise `None`. Blocks of undeclared size count as blocks with one warp on each
+/// scheduler.
+fn limit_of_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
+    let machine = state.input.hardware.machine;
+    let one_warp_per_scheduler = Launch { threads: machine.schedulers * machine.threads_per_warp, ..Launch::default() };
+    let max_excess = if state.launch.is_some() { MAX_EXCESS } else { MAX_EXCESS_OF_UNDECLARED };
+    limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, &state.launch.unwrap_or(one_warp_per_scheduler), machine, max_excess)
+}
+
 /// Returns the maximum number of registers per thread with which more blocks are resident, if `registers` exceeds it by at most
-/// [`MAX_EXCESS`]; otherwise `None`.
-fn limit_for_more_blocks(registers: u32, launch: &Launch, machine: &Machine) -> Option<u32> {
+/// `max_excess`; otherwise `None`.
+fn limit_for_more_blocks(registers: u32, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
     let cliffs = launch.register_cliffs(machine).ok()?;
     let below = cliffs.iter().rfind(|cliff| cliff.most < registers)?;
-    (registers - below.most <= MAX_EXCESS).then_some(below.most)
+    (registers - below.most <= max_excess).then_some(below.most)
 }
 
 #[cfg(test)]
@@ -74,7 +96,7 @@ mod tests {
 
     /// Returns the register limit for more resident blocks on sm_90.
     fn limit(registers: u32, launch: &Launch) -> Option<u32> {
-        limit_for_more_blocks(registers, launch, Machine::named("sm_90").unwrap())
+        limit_for_more_blocks(registers, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS)
     }
 
     /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers, three with 80 (in units of eight).

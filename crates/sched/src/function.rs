@@ -2,18 +2,19 @@
 //!
 //! Each block is scheduled separately, region by region ([`Code::regions`]). The new order of a region is used only if it is estimated to
 //! be faster than the old order. Before register allocation there is a second condition, for the whole block: the new order must not need
-//! more registers than the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces
-//! registers, and if that does not fit either, the block keeps its old order. If the old order needs more registers than there are, orders
-//! within the target are tried first.
+//! more registers than the register target or than the old order. Otherwise the block is scheduled again with a smaller budget, then in the
+//! mode that reduces registers, and if that does not fit either, the block keeps its old order. If the old order needs more registers than
+//! there are, orders within the target are tried first.
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
-//! many warps stay resident as with the old order ([`crate::report::target`]). More registers are worth it only if the schedule is enough
-//! faster to make up for the lost warps: the caller can request a schedule that keeps only a percentage of the warps
+//! many warps stay resident as with the old order, or with an order for few registers ([`few_registers`], [`crate::report::target`]). More
+//! registers are worth it only if the schedule is enough faster to make up for the lost warps: the caller can request a schedule that keeps only a percentage of the warps
 //! ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts whether such a schedule is
 //! worth trying ([`crate::occupancy_tradeoff`]).
 
 mod block;
 mod conflicts;
+mod few_registers;
 mod live;
 
 use crate::backend::{
@@ -216,9 +217,16 @@ impl Scheduler<'_> {
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
             only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
         }
+        let live_before = old_peaks.iter().map(|peak| peak[0]).max().unwrap_or(0);
+        if let Some(chunk_code) = &only_chunk_code {
+            let live_values = |function: &Function, block| LiveValues::of_block(function, &numbers, &liveness, block);
+            if self.lower_peaks(function, &flow, chunk_code, &mut in_flight, &mut old_peaks, live_values)? {
+                only_chunk_code = None;
+            }
+        }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
         let target = self.targets(old);
-        let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), changes, ..Stats::default() };
+        let mut stats = Stats { live_before, target: Some(self.register_target(old[0])), changes, ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
         let budgets = self
             .lower_occupancy_percents

@@ -34,6 +34,10 @@ struct BlockEstimate {
 /// Minimum saving, as a fraction of a block's cycles, for which the block is scheduled again.
 const MIN_SAVING: f64 = 0.02;
 
+/// Maximum ratio of the cycles per warp with a larger and with the normal budget, if latency alone limits the resident warps. A lone warp
+/// that takes 0.7 of the time at half of the occupancy has a ratio of 1.4: other warps hid the latency better than its registers do.
+const MAX_LATENCY_RATIO: f64 = 0.9;
+
 /// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVING`] of its cycles.
 pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
     cycles as f64 * (1.0 - MIN_SAVING) > lower_bound as f64
@@ -57,14 +61,14 @@ impl BudgetEstimate {
         BudgetEstimate { occupancy_percent, allowed, peak: 0, blocks: Vec::new() }
     }
 
-    /// Returns the estimated [`Score::value`] of the function with `warps` resident warps per warp scheduler.
-    fn score(&self, warps: u32) -> f64 {
+    /// Returns the estimated [`Score`] of the function with `warps` resident warps per warp scheduler.
+    fn score(&self, warps: u32) -> Score {
         let mut score = Score { alone: 1.0, shared: 1.0 };
         for block in &self.blocks {
             let alone = block.cycles.max(block.busiest_unit_cycles);
             score.add(block.executions, alone, block.busiest_unit_cycles, warps);
         }
-        score.value()
+        score
     }
 }
 
@@ -133,16 +137,24 @@ impl OccupancyTradeoff {
         note(&mut self.normal_budget, normal);
     }
 
-    /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
+    /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one. A larger budget
+    /// must hide latency better with fewer warps than the normal one does with more ([`MAX_LATENCY_RATIO`]).
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
-        let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
-        let normal = score(&self.normal_budget);
+        // The score, and the cycles per warp if latency alone limits the resident warps.
+        let rate = |budget: &BudgetEstimate| {
+            let warps = warps(budget.peak);
+            let score = budget.score(warps);
+            (score.value(), score.alone / f64::from(warps.max(1)))
+        };
+        let (normal, normal_latency) = rate(&self.normal_budget);
         let best = self
             .larger_budgets
             .iter()
-            .map(|budget| (budget.occupancy_percent, score(budget)))
+            .map(|budget| (budget.occupancy_percent, rate(budget)))
+            .filter(|(_, (_, latency))| *latency <= MAX_LATENCY_RATIO * normal_latency)
+            .map(|(occupancy_percent, (value, _))| (occupancy_percent, value))
             .min_by(|one, other| one.1.total_cmp(&other.1))?;
         (best.1 < normal).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / normal })
     }
@@ -174,6 +186,14 @@ mod tests {
         let expected = 1.0_f64 - ((1.0_f64 + 39.0) * (1.0 + 39.0 / 8.0) / ((1.0 + 99.0) * (1.0 + 99.0 / 16.0))).sqrt();
         assert_eq!(found.occupancy_percent, 50);
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
+    }
+
+    /// A lone warp takes 0.64 of the time, but with 9 warps instead of 16 all resident warps together take 0.64 * 16 / 9 = 1.14 of it.
+    #[test]
+    fn latency_that_more_warps_hide_better_is_no_reason() {
+        let (normal, other) = (BlockOutcome { cycles: 1043, peak: 30 }, BlockOutcome { cycles: 666, peak: 51 });
+        assert_eq!(reduced_occupancy(normal, other, |peak| if peak > 32 { 9 } else { 16 }), None);
+        assert!(reduced_occupancy(normal, other, |peak| if peak > 32 { 12 } else { 16 }).is_some());
     }
 
     #[test]

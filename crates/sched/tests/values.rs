@@ -160,3 +160,18 @@ bb0:
     assert!(place(&order, "R6") < place(&order, "R3 = FADD R2"), "{order:#?}");
     assert!(place(&order, "R3 = FADD R8") > place(&order, "STG.E desc[UR4:UR5][R4:R5.64+0x4]"), "{order:#?}");
 }
+
+/// Forty constants are defined first and read one by one later, so forty registers are live in the original order. Each constant can be
+/// defined where it is read, so the target is computed for all resident warps: 32 registers, of which two are hidden.
+#[test]
+fn definitions_far_from_their_readers_do_not_lower_the_occupancy() {
+    let mut text = "func kernel @constants ssa {\nbb0:\n    %0:R = S2R SR_TID.X\n".to_owned();
+    (1..=40).for_each(|number| text += &format!("    %{number}:R = MOV {number:#x}\n"));
+    text += "    %41:R = FADD %0, %1\n";
+    (2..=40).for_each(|number| text += &format!("    %{}:R = FADD %{}, %{number}\n", 40 + number, 39 + number));
+    text += "    STS [%80+0x0], %0 !shared.4\n    EXIT\n}";
+    let (_, stats) = run_by(Backend::B, &text, ScheduleMode::Ilp, 253);
+    let target = stats.target.expect("a target");
+    assert_eq!((target.max_for_occupancy, target.registers), (32, 30));
+    assert!(stats.live_before >= 40 && stats.live_after <= 30, "{} {}", stats.live_before, stats.live_after);
+}

@@ -310,8 +310,8 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     let (environment, options) = (state.environment(), state.input.options);
     registers::retain_valid(&state.function, &mut state.register_definitions);
     state.report_data.gather_values(&state.function, options, state.input.hardware);
-    // Only a scheduled kernel with a known block size is worth a second allocation.
-    let before = (state.plan.is_some() && state.launch.is_some()).then(|| state.function.clone());
+    // A second allocation is worth its time only for a scheduled kernel whose registers may exceed the register target.
+    let before = resident_blocks::may_exceed_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
         .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
     let instructions = state.function.inst_count();

@@ -92,7 +92,7 @@ knobs! {
     "auto-budget" auto_budget: usize = 10_000, "auto: instructions of all trials of a function together; the first trial is free.";
     "post-schedule" post_schedule: Option<u32> = None, "all: whether phase 110 schedules (1) or not (0); auto: it does, by-target as the machine's hook says.";
     "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
-    "register-gaps" register_gaps: i32 = 4, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
+    "register-gaps" register_gaps: i32 = 0, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
     // This knob sets bit 1 of the priority for all candidates of a step equally, so it changes no order yet. Strategies of the published
     // description that select by bit 1 are not implemented.
     "queue-depth" queue_depth: usize = 4, "A: no effect yet. Ready readers of in-flight results from which on the critical bit is set (knob 770).";

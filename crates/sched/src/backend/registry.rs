@@ -64,6 +64,8 @@ impl Backend {
     pub const COMBINED: Backend = Backend(12);
     /// List scheduling by the longest path ([`super::critical_path`]).
     pub const CRITICAL_PATH: Backend = Backend(5);
+    /// Places each definition next to its uses ([`super::pressure`]).
+    pub const PRESSURE: Backend = Backend(8);
     /// Moves instructions between blocks ([`super::global`]).
     pub const GLOBAL: Backend = Backend(13);
     /// Loads the data of the next iteration before the arithmetic of this one ([`super::software_pipelining`]).
@@ -135,8 +137,12 @@ mod tests {
             Backend::TENSOR,
             Backend::GLOBAL,
             Backend::SOFTWARE_PIPELINING,
+            Backend::PRESSURE,
         ];
-        assert_eq!(named.map(Backend::name), ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining"]);
+        assert_eq!(
+            named.map(Backend::name),
+            ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining", "pressure"]
+        );
         assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
     }
 

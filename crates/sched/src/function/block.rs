@@ -110,8 +110,8 @@ impl Scheduler<'_> {
         found
     }
 
-    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then in
-    /// `reduce-reg`.
+    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then with a
+    /// smaller budget, then in `reduce-reg`.
     fn find_within_budget(
         &self,
         code: &Code,
@@ -121,9 +121,11 @@ impl Scheduler<'_> {
         max_live: Counts,
     ) -> BudgetSearch {
         let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
-        let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
-        for (mode, knobs) in modes {
-            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, max_live, 0, &knobs));
+        let fallback = (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs });
+        // The attempts that are left, the next one last: mode, parameters, and registers of the budget that are not available.
+        let mut attempts = vec![(fallback.0, fallback.1, 0), (self.mode, self.knobs, 0)];
+        while let Some((mode, knobs, committed)) = attempts.pop() {
+            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, max_live, committed, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
             let mut attempt = self.schedule_regions(code, range, scratch, &settings);
             let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
@@ -143,6 +145,12 @@ impl Scheduler<'_> {
                     wanted_more_registers: is_tight,
                     traced_attempts,
                 };
+            }
+            // An order that exceeds the budget by a few registers usually fits if as many registers less are available. Only then are
+            // cycles given up for registers altogether.
+            let excess = found[0] - max_live[0];
+            if mode != ScheduleMode::ReduceReg && committed == 0 && (1..=max_live[0] / 4).contains(&excess) {
+                attempts.push((mode, knobs, excess + 1));
             }
             (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }

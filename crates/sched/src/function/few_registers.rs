@@ -1,0 +1,103 @@
+//! Lowers the register demand of a function before its register target is computed.
+//!
+//! The register target keeps the occupancy of the original order ([`crate::report::target`]). That order is often arbitrary: a program that
+//! loads all its parameters first and uses them one by one keeps all of them live, although each could be loaded where it is read. So the
+//! blocks that keep the function from a higher occupancy are ordered by the strategy `pressure` first, and the target is computed from that
+//! order. If no higher occupancy is reached, all blocks keep their original order.
+//!
+//! Example (sm_90): `vadd` of `tests/kernels/video` has 71 live registers in its original order, which allow 6 warps on a scheduler. Ordered
+//! by `pressure` it has 14, so the target is the number of registers with which all 16 warps are resident.
+
+use super::block::BlockScratch;
+use super::live::{LiveValues, elementwise_max, peak_pressure};
+use super::{ChunkCode, ScheduleError, Scheduler};
+use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode};
+use crate::check;
+use crate::code::REGISTER_CLASSES;
+use crate::graph::GraphBuilder;
+use crate::in_flight::InFlightResults;
+use crate::pressure::{Counts, PressureTracker};
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Block, Function};
+use oriole_support::IndexVec;
+use std::ops::Range;
+
+/// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and take long.
+const LONGEST_BLOCK: usize = 4096;
+
+/// An order of a block with fewer live registers than its original order.
+struct NewOrder {
+    /// The block.
+    block: Block,
+    /// The range of its items.
+    range: Range<usize>,
+    /// Positions in the code, in the new order.
+    order: Vec<usize>,
+    /// Maximum number of live registers of each class.
+    peak: Counts,
+}
+
+impl Scheduler<'_> {
+    /// Reorders blocks for few live registers if the function reaches a higher occupancy that way. `peaks` has the maximum number of live
+    /// registers of each block and is updated. `live_values` returns the registers that are live at the ends of a block. Returns whether the
+    /// function changed.
+    pub(super) fn lower_peaks<'m>(
+        &'m self,
+        function: &mut Function,
+        flow: &ControlFlow,
+        chunk: &ChunkCode,
+        in_flight: &mut InFlightResults<'m>,
+        peaks: &mut IndexVec<Block, Counts>,
+        live_values: impl Fn(&Function, Block) -> LiveValues,
+    ) -> Result<bool, ScheduleError> {
+        // A plan for a lower occupancy starts from the same order as the plan for the highest one.
+        let full = Scheduler { occupancy_percent: 100, ..*self };
+        // The number of registers that may be live at the highest occupancy.
+        let most = full.register_target(0).registers;
+        let old = peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
+        if old[0] <= most {
+            return Ok(false);
+        }
+        let by_pressure = Scheduler { backend: Backend::PRESSURE, mode: ScheduleMode::ReduceReg, trace: false, ..full };
+        let budget = Budget::new(ScheduleMode::Ilp, full.targets([0; REGISTER_CLASSES]), 0, &self.knobs);
+        let settings = by_pressure.settings(by_pressure.mode, AllocationStage::Pre, budget);
+        let mut scratch = BlockScratch {
+            builder: GraphBuilder::new(self.model, chunk.code.registers()),
+            tracker: PressureTracker::new(chunk.code.groups().len()),
+            scheduler: by_pressure.backend.strategy().scheduler(),
+            in_flight,
+            carried_edges: Vec::new(),
+        };
+        let mut found: Vec<NewOrder> = Vec::new();
+        let mut lowered = 0;
+        for (block, range) in &chunk.blocks {
+            let peak = peaks[*block];
+            if peak[0] > most && range.len() <= LONGEST_BLOCK {
+                scratch.in_flight.enter_block(function, flow, *block, None);
+                let live = live_values(function, *block);
+                scratch.tracker.enter_block(&chunk.code, range.clone(), live.as_liveness());
+                let order = by_pressure.schedule_regions(&chunk.code, range, &mut scratch, &settings).order;
+                let peak = peak_pressure(&chunk.code, range, &mut scratch.tracker, live.as_liveness(), order.iter().copied());
+                found.push(NewOrder { block: *block, range: range.clone(), order, peak });
+                lowered = lowered.max(peak[0]);
+            } else {
+                lowered = lowered.max(peak[0]);
+            }
+        }
+        let target = full.register_target(lowered);
+        if target.max_for_occupancy >= full.register_target(old[0]).max_for_occupancy {
+            return Ok(false);
+        }
+        found.retain(|new| new.peak[0] < peaks[new.block][0] && peaks[new.block][0] > target.registers);
+        for new in &found {
+            if self.verify {
+                check::check(&chunk.code, new.range.clone(), &new.order)
+                    .map_err(|violation| ScheduleError { block: new.block, violation })?;
+            }
+            let insts = std::mem::take(&mut function.blocks[new.block].insts);
+            function.blocks[new.block].insts = new.order.iter().map(|position| insts[position - new.range.start]).collect();
+            peaks[new.block] = new.peak;
+        }
+        Ok(!found.is_empty())
+    }
+}
