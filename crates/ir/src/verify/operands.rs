@@ -249,7 +249,11 @@ fn check_phi(report: &mut VerifierReport<'_>, function: &Function, results: &[Op
                 let is_same = registers(function, source.kind) == registers(function, result.kind) && source.signs == Signs::NONE;
                 report.check(is_same, || "a source of a phi has another file or width than its result".to_owned());
             }
-            _ => report.error("a source of a phi is neither a value nor undefined"),
+            OperandKind::Integer(_) => {
+                let is_general = registers(function, result.kind).is_some_and(|(file, _)| file == RegFile::General);
+                report.check(is_general, || "a constant is the source of a phi of another file than R".to_owned());
+            }
+            _ => report.error("a source of a phi is neither a value, nor an integer, nor undefined"),
         }
     }
 }
