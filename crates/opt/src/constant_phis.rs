@@ -77,12 +77,7 @@ fn readers_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Bl
 
 /// Replaces the sources of a phi that are constants, where `may_replace` allows it for the source and its predecessor. Returns the number of
 /// replaced sources.
-fn replace_sources(
-    function: &mut Function,
-    definitions: &Definitions,
-    phi: Inst,
-    may_replace: impl Fn(Value, Block) -> bool,
-) -> usize {
+fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst, may_replace: impl Fn(Value, Block) -> bool) -> usize {
     let mut replaced = 0;
     for number in 0..function.sources(phi).len() / 2 {
         let [source, from] = [function.sources(phi)[2 * number], function.sources(phi)[2 * number + 1]];

@@ -10,8 +10,8 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums, hoist,
-    constant_phis, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, straighten, tie_loads,
+    aggregate, balance, combine, constant_phis, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums,
+    hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, straighten, tie_loads,
     uniform_numbers, unroll, vector_loads,
 };
 
