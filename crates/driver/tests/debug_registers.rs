@@ -195,7 +195,7 @@ fn checked(text: &str) -> Module {
 fn launch(memory: &mut Memory, bytes: usize) -> (Launch, u64) {
     let buffer = memory.allocate("out", vec![0; bytes]);
     let arguments = vec![buffer.to_le_bytes().to_vec()];
-    (Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments }, buffer)
+    (Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], cluster: None, shared_bytes: 0, arguments }, buffer)
 }
 
 /// A visit of a statement: its line, and the words of all variables; `None` for a word that is in no register.

@@ -5,7 +5,6 @@
 //! %3:R  = MOV %2[1]        the origin of %3 is %1
 //! %4:R  = MOV 0x7          the known content of %4 is the constant 7
 //! %5:R2 = PACK %6[0], %6[1]      the origin of both registers of %5 is %6, if %6 is aligned
-//! %8:R2 = COPY %7          the origin of both registers of %8 is %7, if %7 is a pack of registers that are not neighbours
 //! ```
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
@@ -173,16 +172,12 @@ impl Definitions {
             let found = self.origin(function, single_register(part, at));
             found.value == first.value && found.first == first.first + at
         };
-        if part.count == 1 || is_aligned && (1..part.count).all(follows) {
-            Part { count: part.count, ..first }
-        } else {
-            self.copied_group(function, part)
-        }
+        if part.count == 1 || is_aligned && (1..part.count).all(follows) { Part { count: part.count, ..first } } else { part }
     }
 
     /// Follows copies of whole groups of registers, such as the second `COPY` of a tuple that was packed from single registers. Returns
     /// `part` unchanged if it is no such copy, or if the copied registers have a smaller alignment.
-    fn copied_group(&self, function: &Function, part: Part) -> Part {
+    pub(crate) fn copied_group(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPIES {
             let Some(inst) = self.defining_copy(function, part.value).filter(|&inst| function.insts[inst].is(Pseudo::Copy)) else { break };

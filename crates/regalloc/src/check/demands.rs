@@ -86,7 +86,10 @@ pub(super) fn demand(demands: &mut Demands, location: Location, content: Content
 pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<Content> {
     match operand.kind {
         OperandKind::Undefined => None,
-        OperandKind::Integer(number) => Some(Content::Integer((number >> (32 * u32::from(register_index.min(1)))) as u32)),
+        // An integer has 64 bits; the registers after the first two are zero.
+        OperandKind::Integer(number) => {
+            Some(Content::Integer(number.checked_shr(32 * u32::from(register_index)).map_or(0, |bits| bits as u32)))
+        }
         OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(Content::Integer(0)),
         OperandKind::Zero(_) => Some(Content::Integer(u32::from(operand.signs.is_empty()))),
         OperandKind::Constant { bank, offset } => {
