@@ -24,6 +24,7 @@ struct Case {
 
 const WORDS: Case = Case { name: "", element: Element::U32, sizes: &[], box_sizes: &[], steps: &[1; 5], swizzle: 0, at: &[] };
 
+/// The boxes. The first coordinate is a multiple of 16 bytes: for others, an H200 reports an illegal instruction.
 #[rustfmt::skip]
 const CASES: [Case; 26] = [
     Case { name: "1d", sizes: &[64], box_sizes: &[32], at: &[0], ..WORDS },
@@ -34,29 +35,31 @@ const CASES: [Case; 26] = [
     Case { name: "2d", sizes: &[32, 16], box_sizes: &[16, 8], at: &[8, 4], ..WORDS },
     Case { name: "2d_end", sizes: &[32, 16], box_sizes: &[16, 8], at: &[24, 12], ..WORDS },
     Case { name: "2d_before", sizes: &[32, 16], box_sizes: &[16, 8], at: &[-4, -2], ..WORDS },
-    Case { name: "2d_odd_sizes", sizes: &[20, 7], box_sizes: &[8, 5], at: &[14, 4], ..WORDS },
+    Case { name: "2d_odd_sizes", sizes: &[20, 7], box_sizes: &[8, 5], at: &[12, 4], ..WORDS },
     Case { name: "2d_step", sizes: &[32, 16], box_sizes: &[16, 12], steps: &[1, 3, 1, 1, 1], at: &[8, 2], ..WORDS },
     Case { name: "2d_step_end", sizes: &[32, 16], box_sizes: &[16, 11], steps: &[1, 2, 1, 1, 1], at: &[24, 7], ..WORDS },
     Case { name: "2d_swizzle_128", sizes: &[64, 16], box_sizes: &[32, 8], swizzle: 128, at: &[16, 4], ..WORDS },
     Case { name: "2d_swizzle_128_end", sizes: &[64, 16], box_sizes: &[32, 16], swizzle: 128, at: &[44, 6], ..WORDS },
     Case { name: "2d_swizzle_64", sizes: &[64, 16], box_sizes: &[16, 16], swizzle: 64, at: &[16, 0], ..WORDS },
-    Case { name: "2d_swizzle_64_end", sizes: &[64, 16], box_sizes: &[16, 16], swizzle: 64, at: &[54, -3], ..WORDS },
+    Case { name: "2d_swizzle_64_end", sizes: &[64, 16], box_sizes: &[16, 16], swizzle: 64, at: &[52, 3], ..WORDS },
     Case { name: "2d_swizzle_32", sizes: &[64, 16], box_sizes: &[8, 16], swizzle: 32, at: &[16, 0], ..WORDS },
     Case { name: "2d_swizzle_32_end", sizes: &[64, 16], box_sizes: &[8, 16], swizzle: 32, at: &[60, 5], ..WORDS },
     Case { name: "3d", sizes: &[16, 8, 4], box_sizes: &[8, 4, 2], at: &[4, 2, 1], ..WORDS },
     Case { name: "3d_end", sizes: &[16, 8, 4], box_sizes: &[8, 4, 2], at: &[12, 6, 3], ..WORDS },
     Case { name: "4d", sizes: &[8, 4, 4, 2], box_sizes: &[4, 4, 2, 2], at: &[4, 0, 1, 0], ..WORDS },
-    Case { name: "4d_end", sizes: &[8, 4, 4, 2], box_sizes: &[4, 4, 2, 2], at: &[6, -1, 3, 1], ..WORDS },
+    Case { name: "4d_end", sizes: &[8, 4, 4, 2], box_sizes: &[4, 4, 2, 2], at: &[4, -1, 3, 1], ..WORDS },
     Case { name: "5d", sizes: &[8, 4, 2, 2, 2], box_sizes: &[4, 2, 2, 2, 2], at: &[4, 2, 0, 0, 0], ..WORDS },
-    Case { name: "5d_end", sizes: &[8, 4, 2, 2, 2], box_sizes: &[4, 2, 2, 2, 2], at: &[2, 1, 1, -1, 1], ..WORDS },
-    Case { name: "2d_u16", element: Element::U16, sizes: &[64, 16], box_sizes: &[16, 8], at: &[51, 12], ..WORDS },
-    Case { name: "2d_u8", element: Element::U8, sizes: &[64, 16], box_sizes: &[32, 8], at: &[37, 11], ..WORDS },
-    Case { name: "2d_u64", element: Element::U64, sizes: &[16, 16], box_sizes: &[8, 8], at: &[11, -3], ..WORDS },
+    Case { name: "5d_end", sizes: &[8, 4, 2, 2, 2], box_sizes: &[4, 2, 2, 2, 2], at: &[4, 1, 1, -1, 1], ..WORDS },
+    Case { name: "2d_u16", element: Element::U16, sizes: &[64, 16], box_sizes: &[16, 8], at: &[48, 12], ..WORDS },
+    Case { name: "2d_u8", element: Element::U8, sizes: &[64, 16], box_sizes: &[32, 8], at: &[32, 11], ..WORDS },
+    Case { name: "2d_u64", element: Element::U64, sizes: &[16, 16], box_sizes: &[8, 8], at: &[10, 11], ..WORDS },
 ];
 
 pub fn tests() -> Vec<Generated> {
     let mut tests: Vec<Generated> = CASES.iter().map(load).collect();
-    tests.extend(CASES.iter().filter(|case| case.steps == WORDS.steps).map(store));
+    // An H200 reports an illegal instruction for a store whose box starts before the tensor.
+    let may_store = |case: &&Case| case.steps == WORDS.steps && case.at.iter().all(|&at| at >= 0);
+    tests.extend(CASES.iter().filter(may_store).map(store));
     tests.push(multicast());
     tests.push(pipeline());
     tests

@@ -81,7 +81,9 @@ pub fn expand(rng: &mut Rng, names: &Names<'_>, template: &str) -> Op {
         if part.starts_with(".reg") || part.starts_with(".param") || part.contains(": .call") {
             op.declarations.push(format!("{part};"));
         } else {
-            op.lines.push(expand_line(rng, names, part, &mut bound));
+            // A vector of operands cannot have both a number and a component of a vector register.
+            let whole: Vec<String> = names.readable.iter().filter(|name| !part.contains('<') || !name.contains('.')).cloned().collect();
+            op.lines.push(expand_line(rng, &Names { readable: &whole, ..*names }, part, &mut bound));
         }
     }
     op
