@@ -138,8 +138,8 @@ impl TensorMap {
         set(&mut bytes, 0x08, 7, code);
         set(&mut bytes, 0x08, 13, u64::from(map.swizzle / UNIT as u32).checked_ilog2().map_or(0, u64::from));
         for (number, stride) in map.strides().into_iter().enumerate() {
-            set(&mut bytes, 0x0c + 4 * number, 0, stride / UNIT & 0xffff_ffff);
-            set(&mut bytes, 0x1c, 4 * number, stride / UNIT >> 32 & 15);
+            set(&mut bytes, 0x0c + 4 * number, 0, (stride / UNIT) & 0xffff_ffff);
+            set(&mut bytes, 0x1c, 4 * number, ((stride / UNIT) >> 32) & 15);
         }
         for (number, size) in map.sizes.iter().enumerate() {
             set(&mut bytes, 0x20 + 4 * number, 0, size - 1);

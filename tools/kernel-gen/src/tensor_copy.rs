@@ -103,7 +103,7 @@ impl Case {
                 let (line, piece, rest) = (linear / 128, linear / 16 % 8, linear % 16);
                 // The line of 128 bytes changes the number of the piece in its group.
                 let group = (self.swizzle as usize / 16).max(1);
-                let target = line * 128 + (piece ^ line % group) * 16 + rest;
+                let target = line * 128 + (piece ^ (line % group)) * 16 + rest;
                 places[target] = is_inside.then(|| number as usize * bytes + byte);
             }
             // The next element of the box: the first dimension fastest.
