@@ -68,6 +68,12 @@ def time_launches(launch):
     return min(times)
 
 
+def code_of(ptx):
+    """Returns PTX without line information, which has the path of the cache of the run."""
+    lines = ptx.split(".section", 1)[0].splitlines()
+    return "\n".join(line for line in lines if not line.strip().startswith((".file", ".loc", "//")))
+
+
 class Recorder:
     """Writes one line for each distinct kernel that is launched."""
 
@@ -77,8 +83,7 @@ class Recorder:
 
     def record(self, kernel, arguments, launch):
         """Hashes and times a launch whose kernel has not been seen yet."""
-        ptx = kernel.asm.get("ptx", "")
-        key = hashlib.sha256(ptx.encode()).hexdigest()
+        key = hashlib.sha256(code_of(kernel.asm.get("ptx", "")).encode()).hexdigest()
         if key in self.seen:
             return
         self.seen.add(key)
@@ -166,6 +171,9 @@ def run_with(assembler, program, folder, limit):
         TRITON_CACHE_DIR=os.path.join(folder, name + ".cache"),
         TORCHINDUCTOR_CACHE_DIR=os.path.join(folder, name + ".inductor"),
         TORCHINDUCTOR_COMPILE_THREADS="1",
+        # The static launcher does not keep the PTX of a kernel.
+        TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER="0",
+        TORCHINDUCTOR_USE_STATIC_TRITON_LAUNCHER="0",
         MPLBACKEND="agg",
     )
     command = [sys.executable, os.path.abspath(__file__), "--run", path, program]
