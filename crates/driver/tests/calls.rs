@@ -199,7 +199,7 @@ fn a_kernel_has_the_registers_and_barriers_of_what_it_calls() {
     ));
     let compiled = compile(&[&module], &options("sm_90a", 3, false)).unwrap();
     let [sum, k] = &compiled.functions[..] else { panic!("two functions") };
-    assert!(sum.registers > 40, "all values are live at the barrier: {}", sum.registers);
+    assert!(sum.registers > 24, "many loaded values are live at once: {}", sum.registers);
     assert_eq!((k.registers, k.barriers), (sum.registers, 6));
 }
 

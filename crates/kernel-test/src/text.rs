@@ -71,7 +71,8 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
     let words: Vec<&str> = key.split_whitespace().collect();
     match words.as_slice() {
         ["about"] => {}
-        ["kernel"] => test.kernel = value.to_owned(),
+        ["kernel"] if value.split_whitespace().count() == 1 => test.kernel = value.to_owned(),
+        ["kernel"] => return Err("the name of a kernel is one word".to_owned()),
         ["grid"] => test.grid = read_shape(value, MOST_BLOCKS)?,
         ["block"] => test.block = read_shape(value, MOST_THREADS)?,
         ["cluster"] => test.cluster = Some(read_shape(value, MOST_CLUSTER_BLOCKS)?),

@@ -26,6 +26,17 @@ pub struct Compiled {
     pub cubin: Vec<u8>,
 }
 
+/// Families with a sample of their own: the samples of the others stay the same.
+const OWN_SAMPLE: [&str; 2] = ["cluster", "tma"];
+
+/// Returns every `step`-th file of the sorted files, apart for the families of [`OWN_SAMPLE`].
+pub fn sample(files: Vec<PathBuf>, step: usize) -> Vec<PathBuf> {
+    let is_own =
+        |path: &PathBuf| path.parent().and_then(|family| family.file_name()).is_some_and(|name| OWN_SAMPLE.iter().any(|own| name == *own));
+    let (own, others): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(is_own);
+    others.into_iter().step_by(step).chain(own.into_iter().step_by(step)).collect()
+}
+
 /// Returns the files of every `step`-th kernel test.
 fn every(step: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -35,7 +46,7 @@ fn every(step: usize) -> Vec<PathBuf> {
     found.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
     found.sort();
     assert!(found.len() > 2000, "only {} kernel tests", found.len());
-    found.into_iter().step_by(step).collect()
+    sample(found, step)
 }
 
 /// Returns the name of a kernel test: its family and its file.
