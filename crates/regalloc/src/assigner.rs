@@ -177,6 +177,7 @@ impl<'a> Assigner<'a> {
         if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
             && !self.hints.has_gap_for_web(value, &allowed)
             && let Some(start) = allowed.find_gap(tuple)
+            && (start + offset).is_aligned(class.align)
         {
             self.hints.take_register(value, class, start + offset);
             return Some(start + offset);
