@@ -505,7 +505,7 @@ fn remote_copy(shape: Shape) -> Generated {
 /// Rounds of the loop of [`exchange_in_loop`].
 const ROUNDS: usize = 5;
 
-/// In each round a block adds the words of the next block to its own.
+/// Generates a kernel with a loop, in each iteration of which each block of the cluster adds the words of the next block to its own words.
 fn exchange_in_loop(shape: Shape) -> Generated {
     let input = input(shape);
     let blocks = shape.blocks();

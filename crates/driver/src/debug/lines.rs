@@ -113,7 +113,7 @@ impl RowWriter<'_> {
         }
     }
 
-    /// Returns whether a position gets a row: it has a line, and its file is declared.
+    /// Returns whether the line table gets a row for a source position: the position has a line number, and its file is declared.
     fn gets_row(&self, place: u32) -> bool {
         let place = self.place(place);
         place.line != 0 && self.files.contains_key(&place.file)

@@ -56,7 +56,8 @@ pub fn aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<R
         }
     }
     let starts = bindings_at_block_starts(function, flow, &assignments, lists.len());
-    // For each statement and named register, the register that holds the variable; `None` if variables disagree.
+    // For each statement and each register that the debug information names for a variable: the register that holds the variable at that
+    // statement; `None` if two variables that share the named register are in different registers.
     let mut found: FxHashMap<(u32, RegisterId), Option<RegisterId>> = FxHashMap::default();
     for &block in flow.reverse_post_order() {
         let Some(mut bindings) = starts[block.position()].clone() else { continue };

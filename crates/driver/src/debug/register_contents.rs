@@ -39,7 +39,7 @@ pub type Pairs = Vec<Pair>;
 /// The words of PTX registers that each machine place holds, at one point of the code.
 #[derive(Default)]
 pub struct Contents {
-    /// All pairs of a place and a word that the place holds.
+    /// The contents as pairs: a machine place, and a word of a PTX register that it holds.
     pairs: BTreeSet<Pair>,
     /// For each word, the places that hold it.
     places: FxHashMap<WordNumber, Vec<MachinePlace>>,

@@ -66,7 +66,7 @@ struct InOrderGroup {
     done_count: usize,
 }
 
-/// The state of the walk over one block.
+/// Walks over the instructions of one block and finds the in-flight instructions that each of them has to wait for.
 pub(super) struct WaitWalker<'a> {
     /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
