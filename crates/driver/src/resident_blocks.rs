@@ -14,8 +14,8 @@ use oriole_regalloc::{Allocation, HIDDEN_REGISTERS};
 use crate::convention;
 use crate::state::FunctionState;
 
-/// Maximum number of registers above the limit for one more resident block at which a lower limit is tried. A larger excess is rarely due
-/// to the alignment of tuples alone.
+/// Maximum number of registers above the limit for one more resident block at which a lower limit is tried, unless the live registers fit
+/// below the limit. A larger excess is rarely due to the alignment of tuples alone.
 const MAX_EXCESS: u32 = 16;
 /// The same for kernels that do not declare the size of their blocks. The register target leaves no room for gaps between tuples, so the
 /// excess is small where it is due to them.
@@ -50,7 +50,7 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
 }
 
 /// Returns the maximum number of live registers with which one more thread block would be resident, if the registers of an allocated
-/// function exceed the limit for that by at most [`MAX_EXCESS`]; otherwise `None`.
+/// function exceed the limit for that by little; otherwise `None`.
 pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
     let limit = limit_of_state(allocation.registers_used, state)?;
@@ -73,21 +73,24 @@ pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> b
 }
 
 /// Returns the maximum number of registers per thread with which more blocks of a function are resident, if an allocation with
-/// `registers_used` registers exceeds it by little; otherwise `None`. Blocks of undeclared size count as blocks with one warp on each
-/// scheduler.
+/// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. Blocks of
+/// undeclared size count as blocks with one warp on each scheduler.
 fn limit_of_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
     let one_warp_per_scheduler = Launch { threads: machine.schedulers * machine.threads_per_warp, ..Launch::default() };
     let max_excess = if state.launch.is_some() { MAX_EXCESS } else { MAX_EXCESS_OF_UNDECLARED };
-    limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, &state.launch.unwrap_or(one_warp_per_scheduler), machine, max_excess)
+    let launch = state.launch.unwrap_or(one_warp_per_scheduler);
+    let live = u32::try_from(state.schedule_stats.live_after).ok().filter(|&live| live > 0 && state.launch.is_some());
+    let live = live.map(|live| live + HIDDEN_REGISTERS + TUPLE_GAPS);
+    limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, live, &launch, machine, max_excess)
 }
 
 /// Returns the maximum number of registers per thread with which more blocks are resident, if `registers` exceeds it by at most
-/// `max_excess`; otherwise `None`.
-fn limit_for_more_blocks(registers: u32, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
+/// `max_excess`, or if `live`, the number of registers needed by the values that are live at once, is not above it; otherwise `None`.
+fn limit_for_more_blocks(registers: u32, live: Option<u32>, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
     let cliffs = launch.register_cliffs(machine).ok()?;
     let below = cliffs.iter().rfind(|cliff| cliff.most < registers)?;
-    (registers - below.most <= max_excess).then_some(below.most)
+    (registers - below.most <= max_excess || live.is_some_and(|live| live <= below.most)).then_some(below.most)
 }
 
 #[cfg(test)]
@@ -96,7 +99,7 @@ mod tests {
 
     /// Returns the register limit for more resident blocks on sm_90.
     fn limit(registers: u32, launch: &Launch) -> Option<u32> {
-        limit_for_more_blocks(registers, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS)
+        limit_for_more_blocks(registers, None, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS)
     }
 
     /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers, three with 80 (in units of eight).
@@ -108,6 +111,14 @@ mod tests {
         assert_eq!(limit(145, &launch), None);
         assert_eq!(limit(128, &launch), None);
         assert_eq!(limit(96, &launch), Some(80));
+    }
+
+    /// 148 registers exceed 128 by 20, but only 120 are needed at once; with 130 needed at once there is no hope.
+    #[test]
+    fn live_registers_justify_a_larger_excess() {
+        let launch = Launch { threads: 256, ..Launch::default() };
+        let limit = |live| limit_for_more_blocks(148, Some(live), &launch, Machine::named("sm_90").unwrap(), MAX_EXCESS);
+        assert_eq!((limit(120), limit(128), limit(130)), (Some(128), Some(128), None));
     }
 
     #[test]
