@@ -78,7 +78,7 @@ pub struct Progress<'a> {
 struct WorkCounts {
     /// Number of functions.
     functions: usize,
-    /// Number of their PTX instructions.
+    /// Number of PTX instructions of these functions.
     instructions: usize,
 }
 

@@ -39,8 +39,8 @@ use crate::rewrite::replace_uses;
 /// Maximum number of constants that are loaded before one loop.
 const MAX_CONSTANTS: usize = 8;
 
-/// Maximum number of instructions of a loop for each move that its constant saves. Fewer moves would save less than about one percent of the
-/// instructions, for a register.
+/// Maximum number of instructions of a loop for each move that keeping a constant in a register saves. In a longer loop, sharing saves less
+/// than about one percent of the instructions, which is not worth a register.
 const INSTRUCTIONS_PER_MOVE: usize = 100;
 
 /// Numbers of changes that the pass made to a function.

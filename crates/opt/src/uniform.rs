@@ -80,7 +80,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
     let def_use = DefUse::compute(function);
     let mut replacements: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
-        let moved = Candidates::find(function, &def_use, &definitions, block, encodability, alternatives);
+        let moved = Candidates::find_movable(function, &def_use, &definitions, block, encodability, alternatives);
         stats.moved += moved.insts.len();
         let mut rewriter = BlockRewriter {
             candidates: &moved,
@@ -141,7 +141,7 @@ struct Candidates {
 impl Candidates {
     /// Finds the instructions to move: starts with all that have a uniform form, and removes those that do not qualify until all remaining
     /// ones do.
-    fn find(
+    fn find_movable(
         function: &Function,
         def_use: &DefUse,
         definitions: &Definitions,

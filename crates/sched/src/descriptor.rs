@@ -169,9 +169,9 @@ impl Packed {
     pub(crate) const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
     /// Field: the preferred sub-unit.
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
-    /// Field: the scoreboards that may be the read barrier.
+    /// Field: the set of scoreboards that the instruction may signal when it has read its sources, one bit each.
     pub(crate) const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
-    /// Field: the scoreboards that may be the write barrier.
+    /// Field: the set of scoreboards that the instruction may signal when its result is written, one bit each.
     pub(crate) const WRITE_BARRIERS: BitField = BitField { low: 37, width: 5 };
 
     /// Returns the value of a field.

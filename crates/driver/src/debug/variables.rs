@@ -274,7 +274,7 @@ impl<'a> Keeper<'a> {
         starts
     }
 
-    /// Adds the variables that an instruction assigns to `assigned`.
+    /// Adds to the set `assigned` the variables that an instruction assigns in any case, without a guard.
     fn assign(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
         // A guard may prevent the assignment.
         if function.insts[inst].guard.is_none() {

@@ -42,7 +42,8 @@ fn every_rule_is_applied_and_keeps_results() {
                 note(check(&format!("%2:R = SHF.{modifiers} {}", sources.replace('#', &distance.to_string())), "%2"));
             }
         }
-        // The rotation of a 64-bit number to the left, and to the right with the complement of the distance.
+        // Shifts of a 64-bit number to the left by `distance` and to the right by `complement`. They form a rotation only if the sum of
+        // both is 64; 63 is a shift count with which they rarely do.
         for complement in [64_u32.saturating_sub(distance), 63] {
             let shifts = format!(
                 "%2:R = SHF.L.U32 %0, {distance}, RZ\n%3:R = SHF.L.U64.HI %0, {distance}, %1\n\

@@ -180,9 +180,9 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
     new
 }
 
-/// Makes the pack of a tuple read copies of those words that are defined in another block, and returns the copies. Such a word is live
-/// after the product, so it must be copied anyway. Without this copy, the allocator would try to assign the whole tuple to registers next
-/// to the word itself. `known` is the number of values that existed when `def_use` was computed.
+/// Makes the pack of a descriptor tuple read copies of those words that are defined in another block, and returns the copies. The matrix
+/// product that reads the tuple is often in a loop, and the next iteration reads such a word again, so it must be copied anyway. Without
+/// this copy, the allocator would try to assign the whole tuple to registers next to the word itself. `known` is the number of values that existed when `def_use` was computed.
 fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
     for at in 0..WORDS {

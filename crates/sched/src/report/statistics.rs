@@ -396,7 +396,7 @@ impl FunctionStatistics {
         figures: HardwareFigures<'_>,
         executions: f64,
     ) {
-        // Register numbers that hold the result of a texture fetch; for the field `tepid`.
+        // Registers that hold the result of a texture fetch. The field `tepid` counts the instructions that read one.
         let mut fetched: FxHashSet<u32> = FxHashSet::default();
         for (position, &inst) in positions.clone().zip(&function.blocks[block].insts) {
             let item = &code.items[position];

@@ -123,8 +123,8 @@ const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 const TENSOR_PERCENT: usize = 10;
 /// Changes the seed for the choice of tensor features.
 const TENSOR_STREAM: u64 = 0x7465_6e73_6f72;
-/// Sizes of clusters in blocks. Clusters of 2 and 4 blocks are implemented but have not been run yet.
-const CLUSTER_SIZES: [u32; 1] = [1];
+/// Sizes of clusters in blocks.
+const CLUSTER_SIZES: [u32; 4] = [1, 2, 2, 4];
 /// Changes the seed for the choice of [`Feature::Clusters`].
 const CLUSTER_STREAM: u64 = 0x636c_7573_7465;
 
