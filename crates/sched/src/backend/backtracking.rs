@@ -42,7 +42,7 @@ const WINDOW: usize = 24;
 /// the ready list.
 const LONGEST_REGION: usize = 512;
 
-/// The strategy `backtracking`.
+/// A list scheduler that takes back its last decisions when they lead to a stall; the strategy `backtracking` of the command line.
 pub(super) struct Backtracking;
 
 impl Strategy for Backtracking {
