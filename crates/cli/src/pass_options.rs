@@ -120,7 +120,7 @@ pub fn list() -> String {
 
 /// The sums over all executions of a pass.
 #[derive(Default)]
-struct Total {
+struct PassTotals {
     runs: usize,
     seconds: f64,
     before: usize,
@@ -128,9 +128,9 @@ struct Total {
     allocated: IrObjects,
 }
 
-impl Total {
-    fn of<'a>(runs: impl Iterator<Item = &'a PassRun>) -> Total {
-        runs.fold(Total::default(), |total, run| Total {
+impl PassTotals {
+    fn of<'a>(runs: impl Iterator<Item = &'a PassRun>) -> PassTotals {
+        runs.fold(PassTotals::default(), |total, run| PassTotals {
             runs: total.runs + 1,
             seconds: total.seconds + run.time.as_secs_f64(),
             before: total.before + run.instructions_before,
@@ -145,22 +145,22 @@ impl Total {
 }
 
 /// Returns the passes that ran, in the order of the table, with their sums.
-fn totals<'a>(runs: &'a [PassRun]) -> impl Iterator<Item = (&'static Pass, Total)> + 'a {
-    let of_pass = |pass: &'static Pass| (pass, Total::of(runs.iter().filter(move |run| run.pass == pass.name)));
+fn totals<'a>(runs: &'a [PassRun]) -> impl Iterator<Item = (&'static Pass, PassTotals)> + 'a {
+    let of_pass = |pass: &'static Pass| (pass, PassTotals::of(runs.iter().filter(move |run| run.pass == pass.name)));
     PASSES.iter().map(of_pass).filter(|(_, total)| total.runs > 0)
 }
 
 /// Returns the measurements as a table. Functions are compiled in parallel, so the sum of the times may exceed the elapsed time.
 fn times_text(runs: &[PassRun]) -> String {
-    let all = Total::of(runs.iter());
+    let all = PassTotals::of(runs.iter());
     let mut text = String::from(
         "                                            instructions           allocated
 phase pass                runs        ms     %    before     after    insts   values   blocks
 ",
     );
-    let mut row = |phase: &str, name: &str, total: &Total, flow: [String; 2]| {
+    let mut row = |phase: &str, name: &str, total: &PassTotals, flow: [String; 2]| {
         let percent = if all.seconds > 0.0 { 100.0 * total.seconds / all.seconds } else { 0.0 };
-        let (Total { runs, seconds, allocated, .. }, [before, after]) = (total, flow);
+        let (PassTotals { runs, seconds, allocated, .. }, [before, after]) = (total, flow);
         let IrObjects { instructions, values, blocks } = allocated;
         let milliseconds = seconds * 1e3;
         // Writing to a string cannot fail.
@@ -178,7 +178,7 @@ phase pass                runs        ms     %    before     after    insts   va
 
 /// Returns the measurements of the passes that ran as JSON objects.
 fn passes_json(runs: &[PassRun]) -> Vec<Value> {
-    let object = |(pass, total): (&Pass, Total)| {
+    let object = |(pass, total): (&Pass, PassTotals)| {
         json!({
             "phase": pass.phase,
             "pass": pass.name,

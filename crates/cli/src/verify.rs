@@ -69,7 +69,7 @@ fn verifier_named(name: &str) -> Result<Verifier, String> {
 
 /// Sums over all files.
 #[derive(Default)]
-struct Total {
+struct VerifyTotals {
     instructions: usize,
     findings: usize,
     tallies: Vec<Tally>,
@@ -102,7 +102,7 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let mut total = Total::default();
+    let mut total = VerifyTotals::default();
     let (mut failed, mut unreadable) = (false, false);
     for file in &arguments.files {
         let data = match read_input(file) {
@@ -128,7 +128,7 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
     }
 }
 
-fn summary(total: &Total) -> String {
+fn summary(total: &VerifyTotals) -> String {
     let mut out = format!("{:<13} {:>10} {:>9} {:>6}\n", "verifier", "checked", "findings", "notes");
     for Tally { verifier, checked, findings, notes } in &total.tallies {
         let _ = writeln!(out, "{verifier:<13} {checked:>10} {findings:>9} {notes:>6}");
@@ -139,7 +139,7 @@ fn summary(total: &Total) -> String {
 }
 
 /// Verifies all cubins of a file, prints the findings, and adds them to the sums.
-fn check_file(arguments: &VerifyArguments, file: &str, data: &[u8], total: &mut Total) -> Result<(), String> {
+fn check_file(arguments: &VerifyArguments, file: &str, data: &[u8], total: &mut VerifyTotals) -> Result<(), String> {
     let verifiers = if arguments.only.is_empty() { &Verifier::ALL[..] } else { &arguments.only };
     let images = oriole_cubin::open(data).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();

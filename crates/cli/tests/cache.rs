@@ -1,18 +1,16 @@
 //! Tests the cache of compiled files, of `oriole compile --cache` and of `ptxas` with `ORIOLE_CACHE`.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Outcome, module};
+use crate::common::{Outcome, module};
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("cache-{name}"));
+    let folder = crate::common::folder(&format!("cache-{name}"));
     let saxpy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/saxpy.ptx");
     fs::copy(saxpy, folder.join("saxpy.ptx")).unwrap();
     fs::copy(folder.join("saxpy.ptx"), folder.join("copy.ptx")).unwrap();

@@ -1,12 +1,10 @@
 //! Points of the command line that hold for many commands: file names of any bytes, outputs that would overwrite inputs, hints, examples
 //! of error codes, and one message for each missing feature.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{folder, run};
+use crate::common::{folder, run};
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");

@@ -1,11 +1,9 @@
 //! Tests code generation with `ptxas`, as build tools call it, and with `oriole compile`.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Outcome, files, module, run};
+use crate::common::{Outcome, files, module, run};
 use oriole_cubin::info::Code;
 use oriole_cubin::{Cubin, FileType};
 use serde_json::Value;
@@ -28,7 +26,7 @@ const UNSUPPORTED: &str = "{ .local .align 4 .b32 z; atom.add.u32 %r0, [z], 1; }
 
 /// Creates a folder with the modules of these tests.
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("compile-{name}"));
+    let folder = crate::common::folder(&format!("compile-{name}"));
     let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
     for name in ["saxpy", "block_sum"] {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/{name}.ptx"));

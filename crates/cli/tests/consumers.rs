@@ -1,18 +1,16 @@
 //! Tests the call contract of programs that call `ptxas`: the options that they pass and what they read back. No GPU and none of the
 //! programs is needed; `tools/drop-in/run.py` runs the programs themselves.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{module, run};
+use crate::common::{module, run};
 use oriole_cubin::{Cubin, FileType};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("consumers-{name}"));
+    let folder = crate::common::folder(&format!("consumers-{name}"));
     let saxpy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/saxpy.ptx");
     fs::copy(saxpy, folder.join("in.ptx")).unwrap();
     fs::write(folder.join("wrong.ptx"), module("sm_80", "w", "ad.s32 %r1, %r2, 1;")).unwrap();

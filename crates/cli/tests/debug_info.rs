@@ -1,12 +1,10 @@
 //! Debug information: line tables of `-lineinfo`, and the debug sections of `-g`.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{folder, run};
+use crate::common::{folder, run};
 use oriole_cubin::Cubin;
 use oriole_cubin::debug::{DEBUG_LINE, DEBUG_LINE_SASS, LineTable, SourcePosition, ptx_text, read_lines};
 use oriole_cubin::section::Content;

@@ -1,12 +1,10 @@
 //! Tests `oriole explain`.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Outcome, run};
+use crate::common::{Outcome, run};
 use serde_json::Value;
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
@@ -21,7 +19,7 @@ fn explain(folder: &Path, arguments: &[&str]) -> Outcome {
 
 #[test]
 fn forms_of_output() {
-    let folder = common::folder("explain-forms");
+    let folder = crate::common::folder("explain-forms");
     fs::copy(root().join("examples/block_sum.ptx"), folder.join("block_sum.ptx")).unwrap();
     let full = explain(&folder, &["block_sum.ptx", "--arch", "sm_90a"]);
     let summary = explain(&folder, &["block_sum.ptx", "--arch", "sm_90a", "--summary"]);
@@ -44,7 +42,7 @@ fn forms_of_output() {
 
 #[test]
 fn exit_codes() {
-    let folder = common::folder("explain-codes");
+    let folder = crate::common::folder("explain-codes");
     fs::write(folder.join("bad.ptx"), "no ptx").unwrap();
     fs::copy(root().join("examples/saxpy.ptx"), folder.join("saxpy.ptx")).unwrap();
     assert_eq!(explain(&folder, &["missing.ptx"]).code, Some(2));
@@ -58,7 +56,7 @@ fn exit_codes() {
 /// A file compared with itself has no differences; another optimization level has.
 #[test]
 fn comparisons() {
-    let folder = common::folder("explain-compare");
+    let folder = crate::common::folder("explain-compare");
     fs::copy(root().join("examples/block_sum.ptx"), folder.join("block_sum.ptx")).unwrap();
     for (level, file) in [("-O3", "three.cubin"), ("-O0", "zero.cubin")] {
         let arguments = ["compile", "block_sum.ptx", "--arch", "sm_90a", "--lineinfo", level, "-o", file];
@@ -91,7 +89,7 @@ fn comparisons() {
 #[test]
 fn callees_in_code_of_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
-    let folder = common::folder("explain-callees");
+    let folder = crate::common::folder("explain-callees");
     let source = root().join("corpus/calls.ptx");
     let status = Command::new(&ptxas).args(["-arch=sm_90a", "-o", "calls.cubin"]).arg(&source).current_dir(&folder).status();
     assert!(status.unwrap().success());
@@ -108,7 +106,7 @@ fn callees_in_code_of_ptxas() {
 #[test]
 fn code_of_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
-    let folder = common::folder("explain-ptxas");
+    let folder = crate::common::folder("explain-ptxas");
     for name in ["matmul_tiled", "softmax_layernorm", "reduce_shuffle"] {
         let source = root().join(format!("corpus/{name}.ptx"));
         let file = format!("{name}.cubin");

@@ -3,7 +3,6 @@
 //! The tests measure the CPU time of the thread, so that other work on the machine does not matter. Linear work takes four times as long
 //! for a four times larger input, quadratic work sixteen times.
 
-mod common;
 #[path = "../benches/growth/modules.rs"]
 mod modules;
 
@@ -158,12 +157,12 @@ fn many_globals() -> String {
 
 #[test]
 fn more_global_variables_than_a_bank_has_addresses() {
-    let folder = common::folder("growth-globals");
+    let folder = crate::common::folder("growth-globals");
     fs::write(folder.join("many.ptx"), many_globals()).unwrap();
     for (engine, target) in [("ptx", "sm_90"), ("sass", "sm_90"), ("sass", "sm_80")] {
         let arguments = ["run", "many.ptx", "--engine", engine, "--arch", target];
         let arguments = if engine == "ptx" { &arguments[..4] } else { &arguments[..] };
-        let outcome = common::run(env!("CARGO_BIN_EXE_oriole"), &folder, arguments, "");
+        let outcome = crate::common::run(env!("CARGO_BIN_EXE_oriole"), &folder, arguments, "");
         assert_eq!(outcome.code, Some(0), "{engine}, {target}: {}{}", outcome.stdout, outcome.stderr);
     }
 }

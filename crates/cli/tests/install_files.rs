@@ -1,7 +1,5 @@
 //! Tests the shell completions and manual pages that `oriole` generates from its own command line.
 
-mod common;
-
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -48,7 +46,7 @@ fn bash_completes_an_option() {
 
 #[test]
 fn every_command_has_a_manual_page_and_the_bytes_repeat() {
-    let folder = common::folder("manual");
+    let folder = crate::common::folder("manual");
     let pages = |name: &str| {
         let target = folder.join(name);
         output_of(&["man", target.to_str().unwrap()]);
@@ -75,7 +73,7 @@ fn every_command_has_a_manual_page_and_the_bytes_repeat() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_an_error() {
-    let folder = common::folder("manual-file");
+    let folder = crate::common::folder("manual-file");
     fs::write(folder.join("file"), "").unwrap();
     let output = Command::new(ORIOLE).arg("man").arg(folder.join("file")).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -1,7 +1,5 @@
 //! Tests that a bug of the compiler itself gives one message and an exit status, no backtrace and no output file.
 
-mod common;
-
 #[allow(dead_code, reason = "the programs use all of it")]
 #[path = "../src/guard.rs"]
 mod guard;
@@ -9,7 +7,7 @@ mod guard;
 use std::fs;
 use std::process::{Command, ExitCode};
 
-use common::{files, folder, module};
+use crate::common::{files, folder, module};
 
 fn provoked(program: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let folder = folder(&format!("internal-{}", arguments[0].trim_start_matches('-')));

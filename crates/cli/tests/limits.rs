@@ -2,13 +2,11 @@
 //!
 //! The messages are those of ptxas 13.0.88. With `ORIOLE_ORACLES` the same calls are made with ptxas, and both must agree.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Outcome, folder, run};
+use crate::common::{Outcome, folder, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");

@@ -1,11 +1,9 @@
 //! Tests `oriole compile` with several files.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Outcome, files, module, run};
+use crate::common::{Outcome, files, module, run};
 use oriole_cubin::Cubin;
 use serde_json::Value;
 
@@ -16,7 +14,7 @@ const COUNT: usize = 40;
 
 /// Creates a folder with valid files `k00.ptx` and so on.
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("many-{name}"));
+    let folder = crate::common::folder(&format!("many-{name}"));
     for number in 0..COUNT {
         fs::write(folder.join(format!("k{number:02}.ptx")), module("sm_80", &format!("kernel{number}"), "add.s32 %r1, %r2, 1;")).unwrap();
     }

@@ -1,10 +1,8 @@
 //! Tests `oriole check` and `oriole codes` as people and scripts call them.
 
-mod common;
-
 use std::fs;
 
-use common::{Outcome, folder, module, run};
+use crate::common::{Outcome, folder, module, run};
 use serde_json::Value;
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");

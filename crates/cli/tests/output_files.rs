@@ -2,20 +2,18 @@
 //! truncates and overwrites, the result here is the same, but no other process sees a partial file.
 #![cfg(unix)]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{files, module, run};
+use crate::common::{files, module, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("output-{name}"));
+    let folder = crate::common::folder(&format!("output-{name}"));
     fs::write(folder.join("k.ptx"), module("sm_75", "k", "")).unwrap();
     folder
 }

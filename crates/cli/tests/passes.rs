@@ -1,18 +1,16 @@
 //! Options of `oriole compile` that come from the pass table: listing, printing, stopping, measuring, bisecting.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{files, run};
+use crate::common::{files, run};
 use serde_json::Value;
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 
 /// Creates a folder with a kernel that has a multiply-add in its only block.
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("passes-{name}"));
+    let folder = crate::common::folder(&format!("passes-{name}"));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/saxpy.ptx");
     fs::copy(example, folder.join("saxpy.ptx")).unwrap();
     folder

@@ -1,11 +1,9 @@
 //! Tests `oriole profile`, and the effect of a changed profile on code.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::run;
+use crate::common::run;
 use oriole_cubin::Cubin;
 use oriole_isa::{Control, Instruction, Opcode, Target, decode};
 use serde_json::Value;
@@ -28,7 +26,7 @@ const KERNEL: &str = ".version 8.0
 ";
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("profile-{name}"));
+    let folder = crate::common::folder(&format!("profile-{name}"));
     fs::write(folder.join("k.ptx"), KERNEL).unwrap();
     folder
 }

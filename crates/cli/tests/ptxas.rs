@@ -1,17 +1,15 @@
 //! Tests `ptxas` as Triton, XLA, nvcc and build tools call it.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 
-use common::{Outcome, files, module, run};
+use crate::common::{Outcome, files, module, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 
 /// Creates a folder with the modules of these tests.
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("ptxas-{name}"));
+    let folder = crate::common::folder(&format!("ptxas-{name}"));
     fs::write(folder.join("valid.ptx"), module("sm_80", "k", "add.s32 %r1, %r2, 1;")).unwrap();
     fs::write(folder.join("other.ptx"), module("sm_80", "other", "")).unwrap();
     fs::write(folder.join("hopper.ptx"), module("sm_90a", "k", "")).unwrap();

@@ -1,11 +1,9 @@
 //! Tests `oriole run`: outcomes, messages and exit codes.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::Outcome;
+use crate::common::Outcome;
 use serde_json::Value;
 
 /// Returns a test whose header expects d[i] = 3 * i + 1; the body may compute something else.
@@ -49,7 +47,7 @@ const RIGHT: &str = "    mad.lo.u32 %v, %i, 3, 1;";
 const WRONG: &str = "    mad.lo.u32 %v, %i, 3, 1;\n    sub.u32 %n, %i, 37;\n    setp.lt.u32 %p, %n, 2;\n    @%p add.u32 %v, %v, 16;";
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("run-{name}"));
+    let folder = crate::common::folder(&format!("run-{name}"));
     let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
     write("right.ptx", kernel(&three_i_plus_one(), RIGHT));
     write("wrong.ptx", kernel(&three_i_plus_one(), WRONG));
@@ -62,12 +60,12 @@ fn folder(name: &str) -> PathBuf {
         kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    { .local .align 4 .b32 z; atom.add.u32 %v, [z], 1; }"),
     );
     write("syntax.ptx", kernel(&three_i_plus_one(), "    ad.u32 %v, %i, 1;"));
-    write("plain.ptx", common::module("sm_80", "plain", ""));
+    write("plain.ptx", crate::common::module("sm_80", "plain", ""));
     folder
 }
 
 fn oriole(folder: &Path, arguments: &[&str]) -> Outcome {
-    common::run(env!("CARGO_BIN_EXE_oriole"), folder, &[&["run"], arguments].concat(), "")
+    crate::common::run(env!("CARGO_BIN_EXE_oriole"), folder, &[&["run"], arguments].concat(), "")
 }
 
 #[test]
@@ -146,7 +144,7 @@ fn faults_come_with_a_trace() {
 /// Gathers of texels with offsets compile, but neither simulator executes them.
 #[test]
 fn gathers_with_offsets_are_not_simulated() {
-    let folder = common::folder("run-textures");
+    let folder = crate::common::folder("run-textures");
     let gather = "    .reg .f32 %t<4>;\n    mov.f32 %t0, 0f00000000;\n    mov.f32 %t1, 0f00000000;\n    tld4.r.2d.v4.f32.f32 {%t0, %t1, %t2, %t3}, [%d, {%t0, %t1}], {%v, %v};\n    cvt.rni.u32.f32 %v, %t2;\n    st.global.u32 [%d], %v;";
     fs::write(folder.join("gather.ptx"), kernel(&three_i_plus_one(), gather)).unwrap();
     for (engine, name) in [("sass", "TLD4"), ("ptx", "tld4")] {
@@ -191,7 +189,7 @@ fn given_machine_code_is_run() {
     let folder = folder("cubin");
     let compile = |file: &str| {
         let arguments = ["compile", file, "-o", "k.cubin", "--arch", "sm_86", "-O0"];
-        assert_eq!(common::run(env!("CARGO_BIN_EXE_oriole"), &folder, &arguments, "").code, Some(0));
+        assert_eq!(crate::common::run(env!("CARGO_BIN_EXE_oriole"), &folder, &arguments, "").code, Some(0));
     };
     compile("right.ptx");
     let outcome = oriole(&folder, &["wrong.ptx", "--cubin", "k.cubin"]);
@@ -271,7 +269,7 @@ fn hazards_are_found_in_what_computes_the_right_result() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stdout.ends_with(" warp instructions, no hazards\n"), "{}", outcome.stdout);
     let call = |arguments: &[&str]| {
-        let outcome = common::run(env!("CARGO_BIN_EXE_oriole"), &folder, arguments, "");
+        let outcome = crate::common::run(env!("CARGO_BIN_EXE_oriole"), &folder, arguments, "");
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         outcome.stdout
     };

@@ -1,12 +1,10 @@
 //! Tests `oriole disasm`, `asm` and `roundtrip` on the checked-in cubins: listings equal nvdisasm's, assembling a listing gives the same
 //! file, and invalid input is an error with a position.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{folder, run};
+use crate::common::{folder, run};
 use serde_json::Value;
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
@@ -23,7 +21,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-fn oriole(arguments: &[&str]) -> common::Outcome {
+fn oriole(arguments: &[&str]) -> crate::common::Outcome {
     run(ORIOLE, &cubins(), arguments, "")
 }
 

@@ -1,14 +1,12 @@
 //! Compares listings with nvdisasm's, and files with their reassembled listings, for the code that ptxas generates for the corpus. Skipped
 //! if the tools are missing; `ORIOLE_REFRESH=1` uses every file, target and option.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use common::{folder, run};
+use crate::common::{folder, run};
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 

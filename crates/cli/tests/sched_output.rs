@@ -1,17 +1,15 @@
 //! Tests the scheduling reports of `oriole compile`.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Outcome, run};
+use crate::common::{Outcome, run};
 use serde_json::Value;
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("sched-output-{name}"));
+    let folder = crate::common::folder(&format!("sched-output-{name}"));
     for name in ["saxpy", "block_sum"] {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/{name}.ptx"));
         fs::copy(example, folder.join(format!("{name}.ptx"))).unwrap();

@@ -2,13 +2,11 @@
 //! silently.
 #![cfg(unix)]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{module, run};
+use crate::common::{module, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
@@ -48,7 +46,7 @@ const CALLS: [&str; 28] = [
 ];
 
 fn folder(name: &str) -> PathBuf {
-    let folder = common::folder(&format!("streams-{name}"));
+    let folder = crate::common::folder(&format!("streams-{name}"));
     fs::write(folder.join("k.ptx"), module("sm_75", "k", "")).unwrap();
     fs::write(folder.join("wrong.ptx"), module("sm_75", "k", "ad.s32 %r1, %r2, 1;")).unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/integer");

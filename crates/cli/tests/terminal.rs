@@ -1,8 +1,6 @@
 //! Tests what the programs show on a terminal during long work, and what remains after Ctrl-C.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{files, folder, module};
+use crate::common::{files, folder, module};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");

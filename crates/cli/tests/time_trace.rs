@@ -1,11 +1,9 @@
 //! `ptxas --fdevice-time-trace`: the file that nvcc creates gets the events of the compilation.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{folder, run};
+use crate::common::{folder, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 

@@ -1,12 +1,10 @@
 //! `--compile-as-tools-patch`: functions that tools insert into other programs. What is expected was seen with ptxas 13.0.88; where it is
 //! there, the same checks run on its files.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{folder, run};
+use crate::common::{folder, run};
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::{Cubin, FileType};
 

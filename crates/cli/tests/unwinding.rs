@@ -1,11 +1,9 @@
 //! `.debug_frame` says where the registers of callers are. The rules are checked against a symbolic execution of the machine code.
 
-mod common;
-
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
-use common::{folder, run};
+use crate::common::{folder, run};
 use oriole_cubin::Cubin;
 use oriole_cubin::build::decode_frames;
 

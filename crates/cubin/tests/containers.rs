@@ -1,8 +1,6 @@
 //! Checks that fatbins, host files and libraries yield the images that cuobjdump lists, with the bytes that were put into them.
 
-mod common;
-
-use common::{Scratch, data_file, data_folder, oracle, run};
+use crate::common::{Scratch, data_file, data_folder, oracle, run};
 use oriole_cubin::container::Compression;
 use oriole_cubin::{Image, ImageKind, open};
 use std::fs;
@@ -22,7 +20,7 @@ fn check_contents(container: &str, images: &[Image]) {
                 assert_eq!(image.cubin().unwrap().target_name(), image.target);
             }
             ImageKind::Ptx => {
-                let source = fs::read_to_string(common::root().join("examples/saxpy.ptx")).unwrap();
+                let source = fs::read_to_string(crate::common::root().join("examples/saxpy.ptx")).unwrap();
                 let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
                 let without_comments: String = source.lines().map(|line| format!("{}\n", line.split("//").next().unwrap())).collect();
                 assert_eq!(words(std::str::from_utf8(&image.bytes).unwrap()), words(&without_comments), "{container}");

@@ -2,9 +2,7 @@
 //!
 //! A file that can be read must be written back unchanged, however odd it is.
 
-mod common;
-
-use common::{data_file, data_files};
+use crate::common::{data_file, data_files};
 use oriole_cubin::{Cubin, ImageKind, open};
 
 /// A deterministic xorshift generator.

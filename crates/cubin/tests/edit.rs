@@ -1,10 +1,8 @@
 //! Checks that edited cubins differ in what was edited and nothing else, and that the vendor's tools read them.
 
-mod common;
-
 use std::fs;
 
-use common::{Scratch, data_file, data_files, oracle, run};
+use crate::common::{Scratch, data_file, data_files, oracle, run};
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::{Content, Section, SectionType};

@@ -11,14 +11,14 @@
 //! - the position of the empty `.rela.nv.constant2.NAME` among the relocations;
 //! - on Blackwell, rebuilt files have no Mercury capsules, and their header says so.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::canonical::{canonical, differences, lines_of};
-use common::parts::parts;
-use common::{Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare, traits_of};
+use crate::common::canonical::{canonical, differences, lines_of};
+use crate::common::parts::parts;
+use crate::common::{
+    Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare, traits_of,
+};
 use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Function, Home, Module, UNKNOWN_STACK, Variable};
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::{Cubin, CubinIndex, FileTraits, FileType};

@@ -4,11 +4,9 @@
 //! fact, and the same lines are generated from the model. For some files of `tests/data` the listings are recorded. If the tools are
 //! available, fresh cubins of the corpus and of every target are compared too.
 
-mod common;
-
 use std::fs;
 
-use common::{Scratch, compares_everything, compile, data_file, data_folder, oracle, retarget, root, run};
+use crate::common::{Scratch, compares_everything, compile, data_file, data_folder, oracle, retarget, root, run};
 use oriole_cubin::compat::{CompatCode, CompatValue};
 use oriole_cubin::info::{Attribute, Code, SPARSE_MMA, Value};
 use oriole_cubin::section::{Content, SectionType};
@@ -253,7 +251,7 @@ fn report(files: usize, facts: usize, failures: &[String]) {
 #[test]
 fn recorded_listings_agree() {
     let (mut files, mut facts, mut failures) = (0, 0, Vec::new());
-    for (name, text) in common::data_files("txt") {
+    for (name, text) in crate::common::data_files("txt") {
         let Some(stem) = name.strip_suffix(".elf.txt") else { continue };
         let cubin = Cubin::read(&data_file(&format!("{stem}.cubin"))).unwrap();
         facts += compare(stem, &cubin, &String::from_utf8(text).unwrap(), &mut failures);
@@ -269,7 +267,7 @@ fn every_target_is_named_as_cuobjdump_does() {
     let scratch = Scratch::new("targets");
     let source = fs::read_to_string(root().join("examples/saxpy.ptx")).unwrap();
     let (mut facts, mut failures) = (0, Vec::new());
-    for traits in common::targets_of_ptxas() {
+    for traits in crate::common::targets_of_ptxas() {
         let target = traits.target.to_string();
         let ptx = scratch.path("in.ptx");
         fs::write(&ptx, retarget(&source, &target)).unwrap();
@@ -278,7 +276,7 @@ fn every_target_is_named_as_cuobjdump_does() {
         facts += compare(&target, &cubin, &String::from_utf8_lossy(&text), &mut failures);
         assert_eq!(cubin.header.flags, oriole_cubin::target::Flags::new(traits.target, traits.has_mercury(), 6), "{}", target);
     }
-    report(common::targets_of_ptxas().count(), facts, &failures);
+    report(crate::common::targets_of_ptxas().count(), facts, &failures);
 }
 
 #[test]

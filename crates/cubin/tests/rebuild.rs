@@ -3,12 +3,10 @@
 //! A cubin of ptxas is read, and its semantic parts (code, registers, parameters, shared memory, attributes of each kernel) are given to
 //! the builder. Layout, names, symbols, relocations, notes, headers and segments come from the builder alone.
 
-mod common;
-
 use std::fs;
 
-use common::parts::parts;
-use common::{Scratch, compile, data_files, oracle, retarget, root, targets_to_compare};
+use crate::common::parts::parts;
+use crate::common::{Scratch, compile, data_files, oracle, retarget, root, targets_to_compare};
 use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, FileTraits};
 

@@ -3,12 +3,10 @@
 //! The test uses the files in `tests/data` and, if ptxas is available, its output for the corpus: each file for some targets, with options
 //! that vary from file to file. `ORIOLE_REFRESH=1` tries every target with every option.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 
-use common::{Scratch, compares_everything, compile, data_files, oracle, root};
+use crate::common::{Scratch, compares_everything, compile, data_files, oracle, root};
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::Content;
@@ -67,7 +65,7 @@ fn fresh_files_come_out_unchanged() {
     let everything = compares_everything();
     let scratch = Scratch::new("round-trip");
     let (mut count, mut bytes, mut failures) = (0, 0, Vec::new());
-    let targets: Vec<String> = common::targets_of_ptxas().map(|traits| traits.target.to_string()).collect();
+    let targets: Vec<String> = crate::common::targets_of_ptxas().map(|traits| traits.target.to_string()).collect();
     for (number, ptx) in corpus().into_iter().enumerate() {
         // 23 targets and 9 sets of options are coprime, so counting through both in parallel visits every pair.
         let cases = targets.len() * OPTIONS.len();

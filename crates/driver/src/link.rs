@@ -147,7 +147,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     add_quad_stack(&mut module, finished);
     check_tensor_memory(&module)?;
     if options.tools_patch {
-        patches::check_calls(finished)?;
+        patches::check_calls(finished.iter().map(|function| &*function.selection))?;
     }
     Ok(module)
 }

@@ -8,9 +8,9 @@
 use oriole_ir::{Function, OperandKind, RegFile};
 use oriole_ptx::source::Span;
 
-use crate::compile_function::Finished;
 use crate::convention;
 use crate::error::{Failure, Fault};
+use crate::state::Selection;
 
 /// The optional passes that may use uniform registers.
 const DISABLED_PASSES: [&str; 2] = ["uniform", "aggregate"];
@@ -53,13 +53,13 @@ fn forbidden_registers(operand: OperandKind) -> Option<&'static str> {
     }
 }
 
-/// Returns an error, as ptxas does, if a function calls through a pointer or takes the address of a function.
-pub fn check_calls(finished: &[Finished]) -> Result<(), Fault> {
-    for function in finished {
-        if !function.selection.indirect_calls.is_empty() {
+/// Returns an error, as ptxas does, if one of the functions calls through a pointer or takes the address of a function.
+pub fn check_calls<'a>(functions: impl Iterator<Item = &'a Selection>) -> Result<(), Fault> {
+    for selection in functions {
+        if !selection.indirect_calls.is_empty() {
             return Err(Fault::Limit(format!("Using indirect function calls {NOT_ALLOWED}")));
         }
-        if !function.selection.taken_functions.is_empty() {
+        if !selection.taken_functions.is_empty() {
             return Err(Fault::Limit(format!("Taking address of device functions {NOT_ALLOWED}")));
         }
     }

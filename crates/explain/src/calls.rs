@@ -52,7 +52,7 @@ pub fn find(site: &Site<'_>, code: &Code<'_>, blocks: &[Block], instructions: &m
 /// Sets the predicted cycles of the callees of all functions.
 pub fn set_costs(functions: &mut [Function]) {
     let by_name: HashMap<String, usize> = functions.iter().enumerate().map(|(number, function)| (function.name.clone(), number)).collect();
-    let mut totals = Totals { functions, by_name: &by_name, known: vec![State::Unknown; functions.len()] };
+    let mut totals = CycleTotals { functions, by_name: &by_name, known: vec![CycleState::Unknown; functions.len()] };
     (0..functions.len()).for_each(|number| {
         totals.of(number);
     });
@@ -60,7 +60,7 @@ pub fn set_costs(functions: &mut [Function]) {
     for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
         let callee = call.callee.as_ref().and_then(|name| by_name.get(name));
         call.callee_cycles = callee.and_then(|&callee| match known[callee] {
-            State::Done(cycles) => cycles,
+            CycleState::Done(cycles) => cycles,
             _ => None,
         });
     }
@@ -68,25 +68,25 @@ pub fn set_costs(functions: &mut [Function]) {
 
 /// What is known about the cycles of a function with all functions that it calls.
 #[derive(Clone, Copy)]
-enum State {
+enum CycleState {
     Unknown,
     InProgress,
     /// `None` for recursive functions and those with a callee whose cycles are not known.
     Done(Option<f64>),
 }
 
-struct Totals<'a> {
+struct CycleTotals<'a> {
     functions: &'a [Function],
     by_name: &'a HashMap<String, usize>,
-    known: Vec<State>,
+    known: Vec<CycleState>,
 }
 
-impl Totals<'_> {
+impl CycleTotals<'_> {
     fn of(&mut self, number: usize) -> Option<f64> {
         match self.known[number] {
-            State::Done(cycles) => return cycles,
-            State::InProgress => return None,
-            State::Unknown => self.known[number] = State::InProgress,
+            CycleState::Done(cycles) => return cycles,
+            CycleState::InProgress => return None,
+            CycleState::Unknown => self.known[number] = CycleState::InProgress,
         }
         let function = &self.functions[number];
         let mut total = Some(function.cycles).filter(|_| function.obstacle.is_none());
@@ -95,7 +95,7 @@ impl Totals<'_> {
             let cycles = callee.and_then(|callee| self.of(callee));
             total = total.zip(cycles).map(|(total, cycles)| total + call.executions * cycles);
         }
-        self.known[number] = State::Done(total);
+        self.known[number] = CycleState::Done(total);
         total
     }
 }

@@ -87,7 +87,7 @@ pub struct Pair {
 
 /// What instructions are matched by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
+enum MatchKey {
     Ptx,
     Source,
     Block,
@@ -116,11 +116,11 @@ pub fn compare(first: &Explanation, second: &Explanation) -> Comparison {
 fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> FunctionComparison {
     let all = |test: fn(&Instruction) -> bool| [first, second].iter().all(|function| function.instructions.iter().any(test));
     let key = match () {
-        () if all(|instruction| instruction.origin.ptx_line.is_some()) => Key::Ptx,
-        () if all(|instruction| !instruction.origin.source.is_empty()) => Key::Source,
-        () => Key::Block,
+        () if all(|instruction| instruction.origin.ptx_line.is_some()) => MatchKey::Ptx,
+        () if all(|instruction| !instruction.origin.source.is_empty()) => MatchKey::Source,
+        () => MatchKey::Block,
     };
-    let mut places: BTreeMap<(String, u64), [Side<'_>; 2]> = BTreeMap::new();
+    let mut places: BTreeMap<(String, u64), [PlaceInFile<'_>; 2]> = BTreeMap::new();
     for (side, function) in [first, second].into_iter().enumerate() {
         for instruction in &function.instructions {
             let place = &mut places.entry(place_of(instruction, key)).or_default()[side];
@@ -128,14 +128,15 @@ fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> Fun
             place.instructions.push(instruction);
         }
     }
-    let describe = |((file, number), [first, second]): ((String, u64), [Side<'_>; 2])| {
-        let text = if key == Key::Ptx { ptx.get((number as usize).wrapping_sub(1)).cloned().unwrap_or_default() } else { String::new() };
+    let describe = |((file, number), [first, second]): ((String, u64), [PlaceInFile<'_>; 2])| {
+        let text =
+            if key == MatchKey::Ptx { ptx.get((number as usize).wrapping_sub(1)).cloned().unwrap_or_default() } else { String::new() };
         let place = match key {
-            Key::Ptx if number == 0 => String::new(),
-            Key::Ptx => number.to_string(),
-            Key::Source if number == 0 => String::new(),
-            Key::Source => format!("{file}:{number}"),
-            Key::Block => format!("bb{number}"),
+            MatchKey::Ptx if number == 0 => String::new(),
+            MatchKey::Ptx => number.to_string(),
+            MatchKey::Source if number == 0 => String::new(),
+            MatchKey::Source => format!("{file}:{number}"),
+            MatchKey::Block => format!("bb{number}"),
         };
         let pairs = align(&first.instructions, &second.instructions);
         PlaceComparison { place, text: text.trim().to_owned(), first: first.totals, second: second.totals, pairs }
@@ -145,9 +146,9 @@ fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> Fun
         first: totals(first),
         second: totals(second),
         matched_by: match key {
-            Key::Ptx => "ptx",
-            Key::Source => "source",
-            Key::Block => "block",
+            MatchKey::Ptx => "ptx",
+            MatchKey::Source => "source",
+            MatchKey::Block => "block",
         }
         .to_owned(),
         places: places.into_iter().map(describe).collect(),
@@ -156,7 +157,7 @@ fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> Fun
 
 /// The instructions of one file at a place.
 #[derive(Default)]
-struct Side<'a> {
+struct PlaceInFile<'a> {
     totals: Totals,
     instructions: Vec<&'a Instruction>,
 }
@@ -203,11 +204,11 @@ fn mnemonic(text: &str) -> &str {
     text.split([' ', '.']).next().unwrap_or_default()
 }
 
-fn place_of(instruction: &Instruction, key: Key) -> (String, u64) {
+fn place_of(instruction: &Instruction, key: MatchKey) -> (String, u64) {
     match key {
-        Key::Ptx => (String::new(), instruction.origin.ptx_line.unwrap_or(0).into()),
-        Key::Source => instruction.origin.source.first().map_or_else(Default::default, |place| (place.file.clone(), place.line)),
-        Key::Block => (String::new(), instruction.block.unwrap_or(0) as u64),
+        MatchKey::Ptx => (String::new(), instruction.origin.ptx_line.unwrap_or(0).into()),
+        MatchKey::Source => instruction.origin.source.first().map_or_else(Default::default, |place| (place.file.clone(), place.line)),
+        MatchKey::Block => (String::new(), instruction.block.unwrap_or(0) as u64),
     }
 }
 

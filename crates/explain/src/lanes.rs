@@ -76,7 +76,7 @@ impl Factor {
 }
 
 /// The factors of all general registers and of all predicates.
-type State = Vec<Factor>;
+type RegisterFactors = Vec<Factor>;
 
 /// Largest number of blocks that are analysed.
 const MOST_BLOCKS: usize = 4096;
@@ -102,7 +102,7 @@ pub fn analyse(code: &Code<'_>) -> Lanes {
     if code.blocks().len() > MOST_BLOCKS {
         return lanes;
     }
-    let mut entry: Vec<State> = vec![vec![Factor::Open; GENERAL + PREDICATES]; code.blocks().len()];
+    let mut entry: Vec<RegisterFactors> = vec![vec![Factor::Open; GENERAL + PREDICATES]; code.blocks().len()];
     let mut pending: Vec<usize> = Vec::new();
     for &root in code.blocks().first().map_or(&[][..], |block| &block.successors) {
         entry[root].fill(Factor::Unknown);
@@ -141,7 +141,7 @@ pub fn analyse(code: &Code<'_>) -> Lanes {
 }
 
 /// Returns the factor of the guard of an instruction; `None` if it has no guard in a predicate register.
-fn guard_factor(code: &Code<'_>, number: usize, state: &State) -> Option<Factor> {
+fn guard_factor(code: &Code<'_>, number: usize, state: &RegisterFactors) -> Option<Factor> {
     if code.is_unguarded(number) {
         return None;
     }
@@ -151,7 +151,7 @@ fn guard_factor(code: &Code<'_>, number: usize, state: &State) -> Option<Factor>
 }
 
 /// Returns the factor of the address of a memory access; `None` if the address has no general register.
-fn address_factor(instruction: &Instruction, state: &State) -> Option<Factor> {
+fn address_factor(instruction: &Instruction, state: &RegisterFactors) -> Option<Factor> {
     let address = instruction.operands.iter().find_map(|operand| match &operand.value {
         Value::Address(address) if address.word.spelling() != "c" && address.word.spelling() != "cx" => Some(address),
         _ => None,
@@ -170,7 +170,7 @@ fn address_factor(instruction: &Instruction, state: &State) -> Option<Factor> {
 }
 
 /// Updates the factors after an instruction.
-fn step(code: &Code<'_>, number: usize, state: &mut State) {
+fn step(code: &Code<'_>, number: usize, state: &mut RegisterFactors) {
     let instruction = &code.instructions()[number];
     let result = result_factor(instruction, state);
     let written = code.writes(number);
@@ -199,7 +199,7 @@ fn step(code: &Code<'_>, number: usize, state: &mut State) {
 
 /// Returns the factor of the predicates that a comparison writes: 0 if all its operands are equal in all threads, 1 if one of them is known
 /// to differ.
-fn compared_factor(instruction: &Instruction, state: &State) -> Factor {
+fn compared_factor(instruction: &Instruction, state: &RegisterFactors) -> Factor {
     let sources: Vec<Factor> = instruction
         .operands
         .iter()
@@ -222,7 +222,7 @@ fn is_constant_predicate(operand: &Operand) -> bool {
 }
 
 /// Returns the factor of the first result of an instruction.
-fn result_factor(instruction: &Instruction, state: &State) -> Factor {
+fn result_factor(instruction: &Instruction, state: &RegisterFactors) -> Factor {
     let sources: Vec<&Operand> =
         instruction.operands.iter().zip(instruction.written()).filter(|(_, written)| !written).map(|(operand, _)| operand).collect();
     // Carry inputs and other predicates do not count.
@@ -258,7 +258,7 @@ fn result_factor(instruction: &Instruction, state: &State) -> Factor {
 }
 
 /// Returns `Open` if a source is not computed yet, so that a loop does not make it unknown too early.
-fn open_or_unknown(sources: &[&Operand], state: &State) -> Factor {
+fn open_or_unknown(sources: &[&Operand], state: &RegisterFactors) -> Factor {
     let is_open = sources.iter().any(|operand| operand_factor(operand, state) == Factor::Open);
     if is_open { Factor::Open } else { Factor::Unknown }
 }
@@ -293,7 +293,7 @@ fn product(one: Factor, one_number: Option<i64>, two: Factor, two_number: Option
 }
 
 /// Returns the factor of an operand.
-fn operand_factor(operand: &Operand, state: &State) -> Factor {
+fn operand_factor(operand: &Operand, state: &RegisterFactors) -> Factor {
     let factor = match &operand.value {
         Value::Register(RegFile::General, Some(number)) => state[usize::from(*number)],
         Value::Register(RegFile::Predicate, Some(number)) => state.get(GENERAL + usize::from(*number)).copied().unwrap_or(Factor::Unknown),

@@ -354,7 +354,7 @@ pub struct Instruction {
     /// General registers that are live when it issues.
     pub live: u32,
     /// Why it is where it is. Absent for a cubin.
-    pub place: Option<Place>,
+    pub place: Option<PlacementReason>,
     /// Why it has its form. Absent for a cubin.
     pub form: Option<Form>,
     /// What a profiler measured; absent without a measurement.
@@ -363,7 +363,7 @@ pub struct Instruction {
 
 /// Why an instruction is where it is in its block.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Place {
+pub struct PlacementReason {
     /// The reason in words.
     pub text: String,
     /// Phase of the scheduler that decided, 97 before and 110 after register allocation; absent if none did.

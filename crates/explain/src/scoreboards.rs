@@ -13,7 +13,7 @@ const SCOREBOARDS: usize = 6;
 const MOST_SETTERS: usize = 8;
 
 /// For each scoreboard the instructions that may have set it last, in ascending order.
-type State = [Vec<u32>; SCOREBOARDS];
+type LastSetters = [Vec<u32>; SCOREBOARDS];
 
 /// The instructions that wait for scoreboards, and those that set the scoreboards.
 pub struct Scoreboards {
@@ -26,10 +26,10 @@ pub struct Scoreboards {
 impl Scoreboards {
     /// Analyses the control words of a function.
     pub fn compute(code: &Code<'_>) -> Scoreboards {
-        let mut entry: Vec<Option<State>> = vec![None; code.blocks().len()];
+        let mut entry: Vec<Option<LastSetters>> = vec![None; code.blocks().len()];
         let mut pending: Vec<usize> = Vec::new();
         for &root in code.blocks().first().map_or(&[][..], |block| &block.successors) {
-            entry[root] = Some(State::default());
+            entry[root] = Some(LastSetters::default());
             pending.push(root);
         }
         let mut is_pending = vec![false; code.blocks().len()];
@@ -58,7 +58,7 @@ impl Scoreboards {
 }
 
 /// Updates the state at an instruction, and records what it waits for.
-fn step(code: &Code<'_>, number: usize, state: &mut State, mut found: Option<&mut Scoreboards>) {
+fn step(code: &Code<'_>, number: usize, state: &mut LastSetters, mut found: Option<&mut Scoreboards>) {
     let control = code.controls[number];
     let mut wait = |board: usize, clears: bool| {
         let Some(setters) = state.get_mut(board) else { return };
@@ -96,7 +96,7 @@ fn add(setters: &mut Vec<u32>, number: u32) -> bool {
 }
 
 /// Adds a state to the one at the start of a block. Returns whether that changed.
-fn merge(known: &mut Option<State>, other: &State) -> bool {
+fn merge(known: &mut Option<LastSetters>, other: &LastSetters) -> bool {
     let Some(known) = known else {
         *known = Some(other.clone());
         return true;

@@ -154,7 +154,7 @@ fn access_bytes(instruction: &Instruction) -> i64 {
 type Base<'a> = (&'a str, Vec<(u8, Option<u16>)>);
 
 /// Accesses with the same base: offset, bytes and number of the instruction.
-type Group = Vec<(i64, i64, usize)>;
+type AccessGroup = Vec<(i64, i64, usize)>;
 
 /// Accesses to neighbouring addresses in one block that could be one access.
 fn unvectorized(input: &Input<'_>) -> Vec<Warning> {
@@ -162,7 +162,7 @@ fn unvectorized(input: &Input<'_>) -> Vec<Warning> {
     let mut found = Vec::new();
     for block in code.real_blocks() {
         // Accesses with the same base, as long as its registers are not overwritten.
-        let mut open: BTreeMap<Base<'_>, Group> = BTreeMap::new();
+        let mut open: BTreeMap<Base<'_>, AccessGroup> = BTreeMap::new();
         let mut groups = Vec::new();
         for number in code.blocks()[block].range.clone() {
             let instruction = &code.instructions()[number];
@@ -184,7 +184,7 @@ fn unvectorized(input: &Input<'_>) -> Vec<Warning> {
 }
 
 /// Returns the warning for a group of accesses with the same base, if some of them are neighbours.
-fn unvectorized_group(input: &Input<'_>, mut group: Group) -> Option<Warning> {
+fn unvectorized_group(input: &Input<'_>, mut group: AccessGroup) -> Option<Warning> {
     group.sort_unstable();
     group.dedup_by_key(|access| access.0);
     let mut members: Vec<usize> = Vec::new();

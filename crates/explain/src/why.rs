@@ -2,7 +2,7 @@
 
 use oriole_driver::{InstHistory, PASSES, PlaceDecision, RejectedForm, RunnerUp};
 
-use crate::model::{self, Form, FormChange, Place};
+use crate::model::{self, Form, FormChange, PlacementReason};
 
 /// What is not known about the code of a cubin, for which nothing was recorded.
 pub const UNKNOWN_IN_A_CUBIN: [&str; 3] = [
@@ -46,8 +46,8 @@ pub fn form(history: &InstHistory) -> Form {
 /// Describes the place of the instruction at an offset. `name` returns the name of the instruction at an offset.
 ///
 /// A pass from the end of a block chooses the last instruction first, so its runner-up is before the instruction.
-pub fn place(history: &InstHistory, offset: u32, name: &dyn Fn(u32) -> String) -> Place {
-    let plain = |text: String| Place { text, phase: None, reason: None, runner_up: None };
+pub fn place(history: &InstHistory, offset: u32, name: &dyn Fn(u32) -> String) -> PlacementReason {
+    let plain = |text: String| PlacementReason { text, phase: None, reason: None, runner_up: None };
     match history.place {
         PlaceDecision::Chosen { phase, cycle, runner_up, reason } => {
             let (text, runner_up) = match runner_up {
@@ -60,9 +60,9 @@ pub fn place(history: &InstHistory, offset: u32, name: &dyn Fn(u32) -> String) -
                 RunnerUp::None => (reason.to_owned(), None),
             };
             let text = format!("phase {phase}, cycle {cycle}: {text}");
-            Place { text, phase: Some(phase), reason: Some(reason.to_owned()), runner_up }
+            PlacementReason { text, phase: Some(phase), reason: Some(reason.to_owned()), runner_up }
         }
-        PlaceDecision::Kept { phase } => Place {
+        PlaceDecision::Kept { phase } => PlacementReason {
             phase: Some(phase),
             ..plain(format!("phase {phase} found no faster order, so the order before it stays: that of the PTX and of earlier passes"))
         },

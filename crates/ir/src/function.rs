@@ -242,6 +242,11 @@ impl Function {
         self.insts[inst].is_machine(Opcode::CALL) && self.callee(inst).is_some_and(|name| name.starts_with(SLOW_PATH_PREFIX))
     }
 
+    /// Returns whether an instruction is a warpgroup matrix product, which reads and writes its registers asynchronously.
+    pub fn is_warpgroup_product(&self, inst: Inst) -> bool {
+        self.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+    }
+
     /// Returns the operand tied to a result, if any.
     pub fn tied_to(&self, inst: Inst, result: usize) -> Option<&Operand> {
         self.sources(inst).iter().find(|operand| operand.role == Role::Tied(result as u8))

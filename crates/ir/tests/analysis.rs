@@ -1,10 +1,8 @@
 //! Compares the analyses with slow and simple versions of themselves, on random control flow graphs.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Random, random_function, random_graph};
+use crate::common::{Random, random_function, random_graph};
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, Liveness, Loops, PostDominators, remove_unreachable_blocks};
 use oriole_ir::{Block, Function, OperandKind, Pseudo, Value, construct_ssa};
 use oriole_support::SparseSet;

@@ -1,12 +1,10 @@
 //! SSA construction preserves the behaviour of a function and produces valid, pruned SSA form.
 
-mod common;
-
 use std::collections::HashMap;
 use std::time::Instant;
 
-use common::interpret::interpret;
-use common::{Random, random_function};
+use crate::common::interpret::interpret;
+use crate::common::{Random, random_function};
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators};
 use oriole_ir::{
     Block, Builder, Class, Function, FunctionKind, Guard, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value, construct_ssa,

@@ -1,8 +1,6 @@
 //! The text form: parsing a printed function gives the same function.
 
-mod common;
-
-use common::{Random, random_function};
+use crate::common::{Random, random_function};
 use oriole_ir::text::{parse, print};
 use oriole_ir::{
     Class, Function, FunctionKind, Guard, Location, MemoryAccess, Op, Opcode, Operand, OperandKind, Order, Part, Pseudo, Reference,

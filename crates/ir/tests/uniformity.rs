@@ -1,12 +1,10 @@
 //! Uniformity analysis: a value reported uniform has the same content in all threads when the threads are interpreted one by one.
 
-mod common;
-
 use std::collections::HashMap;
 use std::time::Instant;
 
-use common::interpret::{Event, interpret_thread};
-use common::{Random, random_function};
+use crate::common::interpret::{Event, interpret_thread};
+use crate::common::{Random, random_function};
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops, Uniformity};
 use oriole_ir::text::{parse, print};
 use oriole_ir::{Block, Class, Function, Inst, Op, Opcode, Part, Pseudo, Symbol, Value, construct_ssa, verify};

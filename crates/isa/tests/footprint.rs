@@ -6,8 +6,6 @@ use std::process::Command;
 
 use oriole_isa::{Access, AccessPlace, Instruction, RegFile, Target, accesses, decode, parse};
 
-mod support;
-
 /// Registers by prefix and number, and whether they are written.
 type Marks = BTreeSet<(String, u16, bool)>;
 
@@ -37,7 +35,7 @@ fn read_touches(text: &str) -> Marks {
 
 #[test]
 fn recorded_footprints() {
-    let text = std::fs::read_to_string(support::folder().join("footprints.txt")).expect("recorded footprints");
+    let text = std::fs::read_to_string(crate::support::folder().join("footprints.txt")).expect("recorded footprints");
     let mut wrong = Vec::new();
     let mut count = 0;
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -31,7 +31,7 @@ const ALL_BARRIERS: u32 = 16;
 
 /// The operation of a barrier instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BarrierOperation {
     Sync,
     Arrive,
     /// `red.popc`: returns, to every thread, the number of threads whose predicate holds.
@@ -40,25 +40,25 @@ enum Kind {
     Or,
 }
 
-impl Kind {
-    fn of(ptx: &Ptx<'_>) -> Kind {
+impl BarrierOperation {
+    fn of(ptx: &Ptx<'_>) -> BarrierOperation {
         match () {
-            () if ptx.has(Modifier::Arrive) => Kind::Arrive,
-            () if !ptx.has(Modifier::Red) => Kind::Sync,
-            () if ptx.has(Modifier::Popc) => Kind::Count,
-            () if ptx.has(Modifier::And) => Kind::And,
-            () => Kind::Or,
+            () if ptx.has(Modifier::Arrive) => BarrierOperation::Arrive,
+            () if !ptx.has(Modifier::Red) => BarrierOperation::Sync,
+            () if ptx.has(Modifier::Popc) => BarrierOperation::Count,
+            () if ptx.has(Modifier::And) => BarrierOperation::And,
+            () => BarrierOperation::Or,
         }
     }
 
     /// Returns the part of a runtime function's name for this operation.
     fn name(self) -> &'static str {
         match self {
-            Kind::Sync => "sync",
-            Kind::Arrive => "arrive",
-            Kind::Count => "popc",
-            Kind::And => "and",
-            Kind::Or => "or",
+            BarrierOperation::Sync => "sync",
+            BarrierOperation::Arrive => "arrive",
+            BarrierOperation::Count => "popc",
+            BarrierOperation::And => "and",
+            BarrierOperation::Or => "or",
         }
     }
 }
@@ -66,7 +66,7 @@ impl Kind {
 /// A barrier instruction with its operands.
 #[derive(Clone, Copy)]
 struct Barrier {
-    kind: Kind,
+    kind: BarrierOperation,
     /// The barrier number.
     number: Operand,
     /// The number of participating threads; `None` for all threads of the block.
@@ -89,10 +89,10 @@ pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
 
 /// Reads the operands; returns the barrier and the destination of a reduction.
 fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(Barrier, Option<ast::Operand>), Unsupported> {
-    let kind = Kind::of(ptx);
+    let kind = BarrierOperation::of(ptx);
     let mut operands = ptx.operands;
     let (mut destination, mut predicate) = (None, None);
-    if matches!(kind, Kind::Count | Kind::And | Kind::Or) {
+    if matches!(kind, BarrierOperation::Count | BarrierOperation::And | BarrierOperation::Or) {
         destination = Some(ptx.operand(0));
         predicate = Some(select.predicate(ptx.operand(operands.len() - 1))?);
         operands = &operands[1..operands.len() - 1];
@@ -116,7 +116,7 @@ impl Barrier {
     /// Emits the barrier instruction, for a converged warp. Returns the result of a reduction.
     fn wait(&self, select: &mut Select<'_>) -> Option<Operand> {
         let threads = self.threads.unwrap_or(Operand::from(0));
-        if self.kind == Kind::Arrive {
+        if self.kind == BarrierOperation::Arrive {
             let [number, threads] =
                 if is_literal(self.number) && is_literal(threads) { [self.number, threads] } else { packed(select, self.number, threads) };
             select.b.emit("BAR.ARV {}, {}", &[number, threads]);
@@ -125,10 +125,10 @@ impl Barrier {
         let (number, threads) = joined(select, self.number, threads);
         let deferred = deferred(select);
         let operation = match self.kind {
-            Kind::Count => "POPC",
-            Kind::And => "AND",
-            Kind::Or => "OR",
-            Kind::Sync | Kind::Arrive => {
+            BarrierOperation::Count => "POPC",
+            BarrierOperation::And => "AND",
+            BarrierOperation::Or => "OR",
+            BarrierOperation::Sync | BarrierOperation::Arrive => {
                 select.b.emit(&format!("BAR.SYNC{deferred} {{}}, {{}}"), &[number, threads]);
                 return None;
             }
@@ -136,7 +136,7 @@ impl Barrier {
         let predicate = self.predicate.unwrap_or(Operand::PT);
         select.b.emit(&format!("BAR.RED.{operation}{deferred} {{}}, {{}}, {{}}"), &[number, threads, predicate]);
         Some(match self.kind {
-            Kind::Count => select.b.define(Class::R, "B2R.RESULT $, PT", &[]),
+            BarrierOperation::Count => select.b.define(Class::R, "B2R.RESULT $, PT", &[]),
             _ => select.b.define(Class::P, "B2R.RESULT RZ, $", &[]),
         })
     }
@@ -178,7 +178,9 @@ impl Barrier {
         let inst = select.b.emit("CALL.ABS.NOINC {}", &[operands[results]]);
         select.b.function.set_operands(inst, &operands, results);
         match self.kind {
-            Kind::And | Kind::Or => result.map(|result| select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, RZ, PT", &[result])),
+            BarrierOperation::And | BarrierOperation::Or => {
+                result.map(|result| select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, RZ, PT", &[result]))
+            }
             _ => result,
         }
     }

@@ -33,7 +33,7 @@ impl Elected {
         if predicates.is_empty() {
             return Elected::default();
         }
-        let statements = Flow::new(module, body, &predicates).solve();
+        let statements = BlockGraph::new(module, body, &predicates).solve();
         Elected { predicates, statements }
     }
 
@@ -108,7 +108,7 @@ fn elected_predicates(module: &Module, body: &Body) -> FxHashSet<RegisterId> {
 }
 
 /// The control flow between basic blocks.
-struct Flow {
+struct BlockGraph {
     /// First statement of each block, in order; each block ends where the next starts.
     starts: Vec<usize>,
     statements: usize,
@@ -118,8 +118,8 @@ struct Flow {
     open: Vec<usize>,
 }
 
-impl Flow {
-    fn new(module: &Module, body: &Body, predicates: &FxHashSet<RegisterId>) -> Flow {
+impl BlockGraph {
+    fn new(module: &Module, body: &Body, predicates: &FxHashSet<RegisterId>) -> BlockGraph {
         let mut starts = vec![0];
         let mut labels: FxHashMap<LabelId, usize> = FxHashMap::default();
         for (number, statement) in body.statements.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Flow {
         starts.sort_unstable();
         starts.dedup();
         let block_at = |statement: usize| starts.partition_point(|&start| start <= statement) - 1;
-        let mut flow = Flow { statements: body.statements.len(), edges: Vec::new(), open: vec![0], starts: Vec::new() };
+        let mut flow = BlockGraph { statements: body.statements.len(), edges: Vec::new(), open: vec![0], starts: Vec::new() };
         for (block, &start) in starts.iter().enumerate() {
             let end = starts.get(block + 1).copied().unwrap_or(flow.statements);
             let last = body.statements[start..end.max(start)].last();

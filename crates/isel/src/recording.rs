@@ -28,7 +28,7 @@ pub(crate) struct Recording {
     /// The body's own blocks in layout order.
     layout: Vec<Block>,
     /// The instructions in the order of their numbers.
-    insts: Vec<Recorded>,
+    insts: Vec<RecordedInst>,
 }
 
 /// Number of the block in which the body starts.
@@ -39,7 +39,7 @@ const AFTER: usize = 1;
 const OWN_BLOCKS: usize = 2;
 
 /// One recorded instruction, with the block that contains it.
-struct Recorded {
+struct RecordedInst {
     block: Block,
     op: Op,
     modifiers: Symbols,
@@ -100,7 +100,7 @@ impl Recording {
             };
             let operands =
                 function.operands(inst).iter().map(|operand| Some(Operand { kind: renumbered(operand.kind, value, block)?, ..*operand }));
-            (data.memory.is_none()).then_some(Recorded {
+            (data.memory.is_none()).then_some(RecordedInst {
                 block: block(owner)?,
                 op: data.op,
                 modifiers: data.modifiers.clone(),

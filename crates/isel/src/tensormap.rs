@@ -1,6 +1,6 @@
 //! Changes of tensor maps: `tensormap.replace`, `tensormap.cp_fenceproxy`.
 //!
-//! A tensor map is an object of 128 bytes whose layout the manual does not define; [`Field`] has the positions that ptxas' code for
+//! A tensor map is an object of 128 bytes whose layout the manual does not define; [`WordField`] has the positions that ptxas' code for
 //! `tensormap.replace` writes. `docs/tensor-maps.md` has the whole layout.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Order, Scope, Space};
@@ -26,7 +26,7 @@ const UPPER_STRIDES: i64 = 0x1c;
 
 /// A bit field of a 32-bit word in a tensor map.
 #[derive(Clone, Copy)]
-struct Field {
+struct WordField {
     /// Offset of the word in bytes.
     offset: i64,
     /// The lowest bit.
@@ -35,7 +35,7 @@ struct Field {
     bits: i64,
 }
 
-impl Field {
+impl WordField {
     /// Returns the bits of the field in its word.
     fn mask(self) -> u32 {
         (((1_u64 << self.bits) - 1) << self.shift) as u32
@@ -46,7 +46,7 @@ impl Field {
 pub(crate) fn replace(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let space = select.access_space(ptx, ptx.operand(0));
     let map = select.address(ptx.operand(0), space, OffsetRange::NONE)?;
-    let target = Map { space, address: map };
+    let target = TensorMapAddress { space, address: map };
     let value = ptx.operand(ptx.operands.len() - 1);
     let ordinal = match ptx.operands.len() {
         3 => select.literal(ptx.operand(1), ScalarType::U32).unwrap_or(0) as i64,
@@ -67,12 +67,12 @@ pub(crate) fn replace(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
             let size = less_one(select, value)?;
             // The first size is in the highest byte of the word before the others.
             let position = ordinal + 3;
-            let field = Field { offset: BOX_SIZES + WORD_BYTES * (position / 4), shift: 8 * (position % 4), bits: 8 };
+            let field = WordField { offset: BOX_SIZES + WORD_BYTES * (position / 4), shift: 8 * (position % 4), bits: 8 };
             target.insert(select, ptx, field, size)
         }
         () if ptx.has(Modifier::ElementStride) => {
             let stride = less_one(select, value)?;
-            target.insert(select, ptx, Field { offset: ELEMENT_STRIDES, shift: 3 * ordinal, bits: 3 }, stride)
+            target.insert(select, ptx, WordField { offset: ELEMENT_STRIDES, shift: 3 * ordinal, bits: 3 }, stride)
         }
         () => {
             let value = select.source(value, ScalarType::B32)?;
@@ -91,13 +91,13 @@ pub(crate) fn replace(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
 }
 
 /// Returns a field of the word with modes.
-fn modes(shift: i64, bits: i64) -> Field {
-    Field { offset: MODES, shift, bits }
+fn modes(shift: i64, bits: i64) -> WordField {
+    WordField { offset: MODES, shift, bits }
 }
 
 /// Replaces the element type. The types of `.tf32` are stored as `.f32` with a bit of their own; the numbers of the types after them are
 /// smaller by two than those of the operand. As in ptxas' code, the bit is never cleared.
-fn replace_type(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, number: i64) -> Result<(), Unsupported> {
+fn replace_type(select: &mut Select<'_>, ptx: &Ptx<'_>, map: TensorMapAddress, number: i64) -> Result<(), Unsupported> {
     const TF32: [i64; 2] = [11, 12];
     const F32: i64 = 7;
     let stored = match number {
@@ -112,7 +112,7 @@ fn replace_type(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, number: i64) -
 }
 
 /// Replaces the swizzle mode. The mode after the first four has a bit of its own.
-fn replace_swizzle(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, number: i64) -> Result<(), Unsupported> {
+fn replace_swizzle(select: &mut Select<'_>, ptx: &Ptx<'_>, map: TensorMapAddress, number: i64) -> Result<(), Unsupported> {
     map.insert(select, ptx, modes(13, 2), Operand::from(number & 3))?;
     map.insert(select, ptx, modes(22, 1), Operand::from(number >> 2))
 }
@@ -127,7 +127,13 @@ fn less_one(select: &mut Select<'_>, value: ast::Operand) -> Result<Operand, Uns
 }
 
 /// Replaces a stride, which is stored in units of 16 bytes: 32 bits in a word of its own and four bits in a word for all strides.
-fn replace_stride(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, ordinal: i64, value: ast::Operand) -> Result<(), Unsupported> {
+fn replace_stride(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    map: TensorMapAddress,
+    ordinal: i64,
+    value: ast::Operand,
+) -> Result<(), Unsupported> {
     let pair = select.wide_source(value, ScalarType::B64)?;
     let (low, high) = (select.low(pair), select.high(pair));
     let lower = select.b.define(Class::R, "SHF.R.U64 $, {}, 0x4, {}", &[low, high]);
@@ -136,17 +142,17 @@ fn replace_stride(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, ordinal: i64
         return select.unsupported(ptx);
     }
     map.store(select, ptx, 0xc + WORD_BYTES * ordinal, lower)?;
-    map.insert(select, ptx, Field { offset: UPPER_STRIDES, shift: 4 * ordinal, bits: 4 }, upper)
+    map.insert(select, ptx, WordField { offset: UPPER_STRIDES, shift: 4 * ordinal, bits: 4 }, upper)
 }
 
 /// The place of a tensor map.
 #[derive(Clone, Copy)]
-struct Map {
+struct TensorMapAddress {
     space: AccessSpace,
     address: Address,
 }
 
-impl Map {
+impl TensorMapAddress {
     /// Returns the opcode suffix, the address template and the arguments of an access to a word.
     fn access(
         self,
@@ -183,7 +189,7 @@ impl Map {
     }
 
     /// Emits a replacement of a bit field.
-    fn insert(self, select: &mut Select<'_>, ptx: &Ptx<'_>, field: Field, value: Operand) -> Result<(), Unsupported> {
+    fn insert(self, select: &mut Select<'_>, ptx: &Ptx<'_>, field: WordField, value: Operand) -> Result<(), Unsupported> {
         let (suffix, address, arguments) = self.access(select, ptx, field.offset)?;
         let old = select.b.define(Class::R, &format!("LD{suffix} $, {address}"), &arguments);
         self.describe(select);

@@ -3,8 +3,6 @@
 //! The code is interpreted directly after selection ([`machine`]). The expected results are those of `oriole_sem`, which shares no code
 //! with selection.
 
-mod machine;
-
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -122,7 +120,7 @@ fn check_with(text: &str, inputs: &[&str], output: &str, numbers: &dyn Fn(&str) 
                 constants.insert(place, argument as u32 | garbage);
                 constants.insert(place + 4, (argument >> 32) as u32);
             }
-            let stored = machine::run(&function, &constants);
+            let stored = crate::machine::run(&function, &constants);
             let result = stored.iter().rev().fold(0_u64, |result, &word| result << 32 | u64::from(word));
             let result = if output == "b16" { result & 0xffff } else { result };
             let expected = reference(&arguments);
@@ -642,6 +640,6 @@ fn sums_of_pairs() {
     let constants: HashMap<u32, u32> = places.into_iter().zip(sources).collect();
     for name in ["sm_110a", "sm_120a"] {
         let function = select(&ptx, Target::parse(name).unwrap());
-        assert_eq!(machine::run(&function, &constants), [1.5_f32, 20.25].map(f32::to_bits), "{name}");
+        assert_eq!(crate::machine::run(&function, &constants), [1.5_f32, 20.25].map(f32::to_bits), "{name}");
     }
 }

@@ -1,8 +1,6 @@
 //! Selects every form of the memory and warp instructions on every target, and checks that the result can be encoded.
 
-mod common;
-
-use common::try_forms;
+use crate::common::try_forms;
 
 /// Tries all forms of some opcodes; fails on errors, or if fewer than `at_least` forms are selected. `refused` tells the forms that are
 /// known to be unsupported.

@@ -1,9 +1,7 @@
 //! Checks that targets refuse what they cannot do, and the source lines of instructions. `filetests/isel` has the selected code of small
 //! programs.
 
-mod common;
-
-use common::{Outcome, read, select};
+use crate::common::{Outcome, read, select};
 use oriole_ir::{Function, Inst, Opcode};
 use oriole_isa::Target;
 use oriole_isel::Linking;

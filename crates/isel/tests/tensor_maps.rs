@@ -1,8 +1,6 @@
 //! The bits of tensor maps that `tensormap.replace` changes.
 
-mod common;
-
-use common::{Outcome, read, select};
+use crate::common::{Outcome, read, select};
 use oriole_isa::Target;
 use oriole_isel::Linking;
 

@@ -3,9 +3,7 @@
 //! The expected locations follow from the sizes and alignments in the PTX manual. As in ptxas, dynamic shared memory starts after the
 //! static variables, at its own alignment.
 
-mod common;
-
-use common::{Outcome, TARGETS, read, select};
+use crate::common::{Outcome, TARGETS, read, select};
 use oriole_isa::{Opcode, Target};
 use oriole_isel::{Layout, Linking, VariableLocation};
 use oriole_ptx::ast::{FunctionId, Module, VariableId};

@@ -111,9 +111,10 @@ fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, h
     }
     let inst = definitions.unguarded(function, low.value)?;
     let data = &function.insts[inst];
-    let is_product = data.is_machine(Opcode::IMAD) && matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
+    let is_wide_multiplication =
+        data.is_machine(Opcode::IMAD) && matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
     let has_no_addend = matches!(function.sources(inst), [_, _, addend] if addend.kind == Operand::RZ.kind && addend.signs.is_empty());
-    (is_product && has_no_addend && data.result_count() == 1).then_some(inst)
+    (is_wide_multiplication && has_no_addend && data.result_count() == 1).then_some(inst)
 }
 
 /// Returns the two halves of a 64-bit summand as one operand; `None` if they are not adjacent and aligned.

@@ -18,7 +18,7 @@
 //! sources for each round; a further round follows only if the previous one joined phis.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target, Value};
-use oriole_isa::{Opcode, Symbols};
+use oriole_isa::Symbols;
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
@@ -34,7 +34,7 @@ pub struct Stats {
 /// Joins the phis of accumulators in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let mut stats = Stats::default();
-    if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst))) {
+    if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst))) {
         return stats;
     }
     loop {
@@ -50,11 +50,6 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             return stats;
         }
     }
-}
-
-/// Returns whether an instruction is a warpgroup matrix product.
-fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Phis of one block that are to become one phi, in the order of the registers of the tuple.
@@ -106,7 +101,7 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
     let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
     let definition = definitions.definition_of(part.value)?;
     let is_tuple = function.values[part.value].width > 1;
-    (is_tuple && (is_product(function, definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
+    (is_tuple && (function.is_warpgroup_product(definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
 }
 
 /// Creates one tuple phi for a set of phis, and replaces these by copies of its registers.

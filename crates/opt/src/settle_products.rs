@@ -59,7 +59,8 @@ pub enum SyncReason {
 
 /// Inserts the waits and fences that a function needs, and returns a remark for each, in the order of the code.
 pub fn run(function: &mut Function) -> Vec<SyncRemark> {
-    let has_products = function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)));
+    let has_products =
+        function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst)));
     if !has_products {
         return Vec::new();
     }
@@ -82,11 +83,6 @@ pub fn run(function: &mut Function) -> Vec<SyncRemark> {
     end_groups_at_products(function);
     remove_superseded_fences(function);
     remarks
-}
-
-/// Returns whether an instruction is a warpgroup matrix product.
-fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Computes the register state at the start of each block; `None` for unreachable blocks.
@@ -454,7 +450,7 @@ fn end_groups_at_products(function: &mut Function) {
         let mut last: Option<Inst> = None;
         let mut removed: Vec<Inst> = Vec::new();
         for inst in function.blocks[block].insts.clone() {
-            if !is_product(function, inst) {
+            if !function.is_warpgroup_product(inst) {
                 continue;
             }
             let is_empty = function.results(inst).first().is_none_or(|result| GeneralRegisters::from_operand(result).is_none());
@@ -479,7 +475,7 @@ fn remove_superseded_fences(function: &mut Function) {
         let mut is_superseded = false;
         for at in (0..insts.len()).rev() {
             let inst = insts[at];
-            if is_product(function, inst) {
+            if function.is_warpgroup_product(inst) {
                 is_superseded = false;
             } else if function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none() {
                 if is_superseded {

@@ -48,7 +48,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     }
     if joined > 0 {
         function.layout.retain(|&block| place[block] == block);
-        rename_in_phis(function, &mut place);
+        update_phi_predecessors(function, &mut place);
     }
     joined
 }
@@ -82,7 +82,7 @@ fn phis_to_copies(function: &mut Function, block: Block) -> bool {
 }
 
 /// Updates the predecessor blocks named in phis: a merged block is replaced by the block that now contains it.
-fn rename_in_phis(function: &mut Function, place: &mut IndexVec<Block, Block>) {
+fn update_phi_predecessors(function: &mut Function, place: &mut IndexVec<Block, Block>) {
     for number in 0..place.len() {
         // A block may be merged into one that was itself merged later. Path compression, as in union-find, keeps the chains short.
         let mut root = Block::new(number);

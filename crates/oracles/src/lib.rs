@@ -40,6 +40,16 @@ pub fn optional_tool(name: &str) -> Option<PathBuf> {
     found
 }
 
+/// Returns whether `ORIOLE_REFRESH` requests every comparison with the vendor's tools, which takes minutes, instead of a sample.
+pub fn compares_everything() -> bool {
+    env::var_os("ORIOLE_REFRESH").is_some()
+}
+
+/// Returns the targets to compare: those of `sample`, or with `ORIOLE_REFRESH` all of them.
+pub fn targets_to_compare<'a>(all: &[&'a str], sample: &[&'a str]) -> Vec<&'a str> {
+    if compares_everything() { all.to_vec() } else { sample.to_vec() }
+}
+
 /// Prints that the current test is skipped. Writes to standard error directly, because the test harness captures the output of `println!`
 /// and `eprintln!` of passing tests.
 pub fn skip(why: &str) {

@@ -27,7 +27,7 @@ use crate::pack_windows::PackWindows;
 use crate::register_file::RegisterFile;
 use crate::registers::{Reg, RegisterSet};
 use crate::reservations::Reservations;
-use crate::slow_calls::SlowCalls;
+use crate::slow_calls::LiveAcrossSlowCalls;
 use crate::spill::Spills;
 use crate::walk::Walk;
 
@@ -63,7 +63,7 @@ pub(crate) struct Assigner<'a> {
     /// Number of registers of the current file that the function needs at least, rounded up to an allocation unit of the hardware.
     needed_registers: u32,
     /// Values that are live across calls of slow paths.
-    slow_calls: SlowCalls,
+    live_across_slow_calls: LiveAcrossSlowCalls,
     /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
     /// Next uses and definitions of values at the current point of the walk.
@@ -88,7 +88,7 @@ impl<'a> Assigner<'a> {
             reservations: Reservations::default(),
             pack_windows: PackWindows::default(),
             needed_registers: 0,
-            slow_calls: SlowCalls::default(),
+            live_across_slow_calls: LiveAcrossSlowCalls::default(),
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer),
@@ -117,9 +117,9 @@ impl<'a> Assigner<'a> {
         }
         let pressure = self.inputs.liveness.pressure.iter().copied().max().unwrap_or(0);
         self.needed_registers = pressure.next_multiple_of(self.inputs.env.register_unit.max(1));
-        self.slow_calls = SlowCalls::default();
+        self.live_across_slow_calls = LiveAcrossSlowCalls::default();
         if file == RegFile::General {
-            self.slow_calls = SlowCalls::find(self.function, self.inputs.env, &self.inputs.liveness, file);
+            self.live_across_slow_calls = LiveAcrossSlowCalls::find(self.function, self.inputs.env, &self.inputs.liveness, file);
         }
         self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
@@ -152,7 +152,7 @@ impl<'a> Assigner<'a> {
     /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
     /// iteration does not write early ([`InFlight`]); other values avoid registers that are reserved for a value which
     /// needs them before this value dies ([`Reservations`]), those that a queued `LDGSTS` may still read, and those that a call of a slow
-    /// path overwrites while they are live ([`SlowCalls`]).
+    /// path overwrites while they are live ([`LiveAcrossSlowCalls`]).
     ///
     /// A value that is being defined also leaves the registers of tuples alone whose elements are being defined ([`PackWindows`]), and the
     /// first element of a tuple starts a window for the tuple.
@@ -206,7 +206,7 @@ impl<'a> Assigner<'a> {
                 return Some(place);
             }
         }
-        if let Some(preferred) = self.slow_calls.preferred(value, free, self.hints.used_end()) {
+        if let Some(preferred) = self.live_across_slow_calls.preferred(value, free, self.hints.used_end()) {
             let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);

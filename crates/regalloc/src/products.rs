@@ -24,16 +24,11 @@ use rustc_hash::FxHashSet;
 /// Prepares all blocks with asynchronous matrix products; see the module description.
 pub(crate) fn run(function: &mut Function) {
     for block in function.layout.clone() {
-        if function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)) {
+        if function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst)) {
             hoist_packs(function, block);
             keep_operands(function, block);
         }
     }
-}
-
-/// Returns whether an instruction is an asynchronous matrix product.
-fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Returns the values in general registers that a product reads. The accumulator is among them if `with_accumulator` is true.
@@ -53,7 +48,7 @@ pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
 /// Moves each pack that creates an operand of a product before the last fence before it, if its sources are defined there.
 fn hoist_packs(function: &mut Function, block: Block) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
-    let products = insts.iter().copied().filter(|&inst| is_product(function, inst));
+    let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
     let wanted: FxHashSet<Value> = products.flat_map(|inst| product_operands(function, inst, true)).collect();
     let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
     // The fence and the instructions after it, and the values that they define.
@@ -94,7 +89,7 @@ fn keep_operands(function: &mut Function, block: Block) {
             }
             running.clear();
         }
-        if is_product(function, inst) {
+        if function.is_warpgroup_product(inst) {
             for value in product_operands(function, inst, false) {
                 let whole = Operand::from(function.whole(value));
                 if !running.contains(&whole) {

@@ -1,11 +1,13 @@
-//! Assigns new registers to all sources of an instruction: the last resort if every window holds another source.
+//! Assigns new registers to all sources of an instruction. This is the last resort: a source is a tuple, and each *window*, an aligned run
+//! of as many adjacent registers as the tuple has, holds another source of the instruction.
 //!
-//! Sources that need a register, and copies of tied sources, are placed in decreasing order of alignment and width, each in the lowest
-//! aligned gap; every other value in these registers is dropped. First-fit in decreasing order leaves no gap between tuples whose widths
-//! are powers of two. If no gap is found for a source, the allocation fails.
+//! All sources in registers that the allocator may choose (not arguments in fixed registers), and copies of tied sources, are placed in
+//! decreasing order of alignment and width, each in the lowest free window. Every other value in these registers is *dropped*, that is,
+//! evicted: a later use reloads or recomputes it. First-fit in decreasing order leaves no gap between tuples whose widths are powers of
+//! two. If there is no free window for a source, the allocation fails.
 //!
-//! Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the dropped quad `%q`. All three windows of
-//! four registers hold a source. `%q` gets R4:R7, then `%a`, `%b` and `%c` get R8, R9 and R10.
+//! Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the quad `%q`, which is in a spill slot. All
+//! three windows of four registers hold a source. `%q` gets R4:R7, then `%a`, `%b` and `%c` get R8, R9 and R10.
 
 use std::cmp::Reverse;
 

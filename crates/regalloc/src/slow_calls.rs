@@ -16,7 +16,7 @@ const REGISTER_COUNT: u16 = 255;
 
 /// The values that are live across calls of slow paths.
 #[derive(Default)]
-pub(crate) struct SlowCalls {
+pub(crate) struct LiveAcrossSlowCalls {
     /// For each value: whether it is live across such a call. Empty if there is none.
     is_live_across: IndexVec<Value, bool>,
     /// The registers that any of the calls overwrites.
@@ -25,10 +25,10 @@ pub(crate) struct SlowCalls {
     end: u16,
 }
 
-impl SlowCalls {
+impl LiveAcrossSlowCalls {
     /// Finds the calls of a function and the values of a register file that are live across them.
-    pub fn find(function: &Function, env: &Environment, liveness: &Liveness, file: RegFile) -> SlowCalls {
-        let mut found = SlowCalls::default();
+    pub fn find(function: &Function, env: &Environment, liveness: &Liveness, file: RegFile) -> LiveAcrossSlowCalls {
+        let mut found = LiveAcrossSlowCalls::default();
         for &block in &function.layout {
             for &inst in function.blocks[block].insts.iter().filter(|&&inst| function.calls_slow_path(inst)) {
                 if found.is_live_across.is_empty() {

@@ -1,9 +1,7 @@
 //! Functions too long for a file: moves, spills and registers of their allocations; and wrong allocations that the checker must reject.
 //! `filetests/regalloc` has small functions.
 
-mod generate;
-
-use generate::{Random, Shape};
+use crate::generate::{Random, Shape};
 use oriole_ir::text::{parse, print};
 use oriole_ir::{Function, Inst, Opcode, Operand, OperandKind, RegFile, RegisterLimits, Target, verify_allocated};
 use oriole_regalloc::check::check;
@@ -277,7 +275,7 @@ fn same_input_same_output() {
     for seed in 0..10 {
         let texts: Vec<String> = (0..2)
             .map(|_| {
-                let mut function = generate::function(seed, shape);
+                let mut function = crate::generate::function(seed, shape);
                 allocate(&mut function, &environment(20)).unwrap();
                 print(&function)
             })
@@ -293,7 +291,7 @@ fn the_checker_sees_wrong_registers() {
     let mut random = Random(1);
     let (mut changed, mut refused, mut read_changed, mut read_refused) = (0, 0, 0, 0);
     for seed in 0..60 {
-        let before = generate::function(seed, shape);
+        let before = crate::generate::function(seed, shape);
         let mut after = before.clone();
         let env = environment(24);
         let allocation = allocate(&mut after, &env).unwrap();

@@ -3,11 +3,9 @@
 //!
 //! The faults need no model of the program: each breaks a rule of its own, or reads or writes a register that the function does not use.
 
-mod generate;
-
 use std::collections::BTreeSet;
 
-use generate::Shape;
+use crate::generate::Shape;
 use oriole_ir::{Block, Function, Guard, Inst, Op, Opcode, Operand, OperandKind, RegFile, Role, Signs, Symbol, Target};
 use oriole_regalloc::check::check;
 use oriole_regalloc::{Allocation, Environment, allocate};
@@ -45,7 +43,7 @@ fn fresh(file: RegFile) -> u16 {
 
 impl Case {
     fn new(seed: u64, limit: u32, shape: Shape) -> Case {
-        let before = generate::function(seed, shape);
+        let before = crate::generate::function(seed, shape);
         let mut after = before.clone();
         let mut narrow = Environment::new(Target::parse("sm_90").unwrap(), limit);
         narrow.uniform_registers = 40;

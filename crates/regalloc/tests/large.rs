@@ -1,10 +1,8 @@
 //! Allocates functions of about 50,000 instructions within a time limit that only a roughly linear allocator meets. Prints the times.
 
-mod generate;
-
 use std::time::Instant;
 
-use generate::{Shape, function};
+use crate::generate::{Shape, function};
 use oriole_ir::Target;
 use oriole_regalloc::{Environment, allocate};
 

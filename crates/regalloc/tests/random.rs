@@ -1,8 +1,6 @@
 //! Allocates random functions under many register limits and verifies each allocation with the checker.
 
-mod generate;
-
-use generate::{Shape, function};
+use crate::generate::{Shape, function};
 use oriole_ir::Target;
 use oriole_regalloc::check::check;
 use oriole_regalloc::{Clobbers, Environment, Reg, RegisterSet, allocate};

@@ -23,12 +23,12 @@ struct Patch<'n> {
     apart: Option<u32>,
     low: u32,
     width: u32,
-    kind: Kind<'n>,
+    kind: RelocatedValue<'n>,
 }
 
 /// The kind of value that a relocation stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind<'n> {
+enum RelocatedValue<'n> {
     /// A whole address.
     Whole,
     /// Half of an address: `lo` or `hi`.
@@ -55,10 +55,12 @@ fn patch(name: &str) -> Option<(Patch<'_>, &str)> {
         _ => None,
     };
     let kind = match what {
-        "FIELD" => return Some((Patch { apart: None, low, width: u32::checked_sub(width, BANK_WIDTH)?, kind: Kind::Constant }, what)),
-        _ if parts.contains(&"LO") => Kind::Half("lo"),
-        _ if parts.contains(&"HI") => Kind::Half("hi"),
-        _ => Kind::Whole,
+        "FIELD" => {
+            return Some((Patch { apart: None, low, width: u32::checked_sub(width, BANK_WIDTH)?, kind: RelocatedValue::Constant }, what));
+        }
+        _ if parts.contains(&"LO") => RelocatedValue::Half("lo"),
+        _ if parts.contains(&"HI") => RelocatedValue::Half("hi"),
+        _ => RelocatedValue::Whole,
     };
     let width = if apart.is_some() { u32::checked_sub(width, APART_WIDTH)? } else { width };
     Some((Patch { apart, low, width, kind }, what))
@@ -98,13 +100,13 @@ pub fn print(program: &Program<'_>, labels: &Labels, word: u128, address: u64, r
         _ => {}
     }
     let operand = match patch.kind {
-        Kind::Half(half) => format!("32@{half}({expression})"),
-        Kind::Whole | Kind::Constant => format!("`({expression})"),
+        RelocatedValue::Half(half) => format!("32@{half}({expression})"),
+        RelocatedValue::Whole | RelocatedValue::Constant => format!("`({expression})"),
     };
     let (text, number) = with_sentinel(word, program.target, address, &patch)?;
     let at = text.find(&number)?;
     let (mut before, after) = (text[..at].to_string(), &text[at + number.len()..]);
-    if patch.kind == Kind::Constant {
+    if patch.kind == RelocatedValue::Constant {
         // The expression includes the bank: `c[0x3][R2+0x8]` becomes `c[R2+…]`.
         let inner = before.rfind("][")?;
         let outer = before[..inner].rfind('[')?;

@@ -79,7 +79,7 @@ type Neighbours = ([Option<u32>; 2], u32);
 impl Memory {
     /// Returns the components at float coordinates.
     pub(crate) fn sample(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
-        let place = Place::of(image, fetch)?;
+        let place = TexelPosition::of(image, fetch)?;
         if !image.image.is_linear {
             return Ok(self.texel(image, place.nearest(image)));
         }
@@ -113,7 +113,7 @@ impl Memory {
     /// Returns one component of the four texels that linear filtering reads, in the order of `tld4`: counter-clockwise from the lower left, where
     /// y grows downwards.
     pub(crate) fn gather(&self, image: &DeviceImage, fetch: &Fetch, component: usize) -> Result<[Option<u32>; 4], String> {
-        let place = Place::of(image, fetch)?;
+        let place = TexelPosition::of(image, fetch)?;
         let [(columns, _), (rows, _)] = place.neighbours(image)[..] else { return Err("four texels of a texture without rows".into()) };
         Ok([(0, 1), (1, 1), (1, 0), (0, 0)].map(|(column, row): (usize, usize)| {
             let texel = columns[column].zip(rows[row]).map(|(x, y)| place.texel([x, y, 0]));
@@ -170,7 +170,7 @@ fn level_number(image: &DeviceImage, level: Level) -> Result<u32, String> {
 }
 
 /// A place in one layer of one level.
-struct Place {
+struct TexelPosition {
     level: u32,
     layer: u32,
     dimensions: usize,
@@ -178,9 +178,9 @@ struct Place {
     is_normalized: bool,
 }
 
-impl Place {
+impl TexelPosition {
     /// Returns the place that a fetch reads.
-    fn of(image: &DeviceImage, fetch: &Fetch) -> Result<Place, String> {
+    fn of(image: &DeviceImage, fetch: &Fetch) -> Result<TexelPosition, String> {
         check_geometry(image, fetch.geometry)?;
         let level = level_number(image, fetch.level)?;
         let mut coordinates = fetch.coordinates.map(f32::from_bits);
@@ -193,7 +193,7 @@ impl Place {
             is_normalized = true;
         }
         let layer = layer.min(image.image.layers - 1);
-        Ok(Place { level, layer, dimensions: fetch.geometry.dimensions, coordinates, is_normalized })
+        Ok(TexelPosition { level, layer, dimensions: fetch.geometry.dimensions, coordinates, is_normalized })
     }
 
     fn texel(&self, place: [u32; 3]) -> Texel {

@@ -104,21 +104,31 @@ fn add_runtime(root: &Path, copy: &Path) {
             text = text.replacen(section, &format!("{section}{dependency}"), 1);
             assert!(text.contains(dependency), "{} has no section {section}", path.display());
         }
-        text = text.replacen("[package]\n", "[package]\nautotests = false\n", 1);
+        text = without_tests(&text).replacen("[package]\n", "[package]\nautotests = false\n", 1);
         text.push_str("\n[[test]]\nname = \"all\"\npath = \"tests/all.rs\"\n");
         write_if_new(&copy.join(&path), text.as_bytes());
         merge_tests(&copy.join(&package));
     }
 }
 
-/// Merges the tests of a package into one executable, which links faster and takes less space than one per file.
+/// Returns a manifest without its test programs and without the line that says that they are listed.
+fn without_tests(manifest: &str) -> String {
+    let sections = manifest.split_inclusive("\n\n").filter(|section| !section.starts_with("[[test]]"));
+    sections.collect::<String>().replace("autotests = false\n", "")
+}
+
+/// Merges the tests of a package into one executable, which links faster and takes less space than several.
 fn merge_tests(package: &Path) {
-    let mut modules = BTreeSet::new();
+    // The files that the package itself joins, and the modules that they share.
+    let joined = fs::read_to_string(package.join("tests/it.rs")).unwrap_or_default();
+    let mut modules: BTreeSet<String> = joined.lines().filter(|line| line.starts_with("mod ")).map(|line| format!("{line}\n")).collect();
     for entry in fs::read_dir(package.join("tests")).expect("a package with tests").flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if path.join("main.rs").exists() {
             modules.insert(format!("#[path = \"{name}/main.rs\"]\nmod {name};\n"));
-        } else if let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "all") {
+        } else if let Some(module) = name.strip_suffix(".rs").filter(|module| !matches!(*module, "all" | "it"))
+            && !modules.contains(&format!("mod {module};\n"))
+        {
             modules.insert(format!("#[path = \"{name}\"]\nmod {module};\n"));
         }
     }

@@ -53,7 +53,10 @@ fn timing_of_code_by_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let cubins = std::env::temp_dir().join(format!("oriole-timing-{}", std::process::id()));
     std::fs::create_dir_all(&cubins).unwrap();
-    let measurements = measurements("ptxas");
+    let mut measurements = measurements("ptxas");
+    if !oriole_oracles::compares_everything() {
+        measurements = measurements.into_iter().step_by(2).collect();
+    }
     for measurement in &measurements {
         let source = folder().join(format!("kernels/{}.ptx", measurement.kernel));
         let output = cubins.join(format!("{}.cubin", measurement.kernel));
@@ -63,6 +66,6 @@ fn timing_of_code_by_ptxas() {
     let agreement = agreement(&measurements, &cubins);
     std::fs::remove_dir_all(&cubins).unwrap();
     println!("{agreement}");
-    assert!(agreement.count >= 105 && agreement.rank_correlation >= 0.95, "{agreement}");
+    assert!(agreement.count == measurements.len() && agreement.count >= 52 && agreement.rank_correlation >= 0.95, "{agreement}");
     assert!((0.9..=1.1).contains(&agreement.mean_ratio) && agreement.spread <= 1.3, "{agreement}");
 }

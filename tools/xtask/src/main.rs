@@ -6,6 +6,8 @@ mod kernel_tests;
 mod modules;
 mod oracle;
 mod sass;
+#[cfg(test)]
+mod test_targets;
 mod verdicts;
 
 use std::process::ExitCode;

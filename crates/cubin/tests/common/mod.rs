@@ -16,10 +16,7 @@ use oriole_cubin::FileTraits;
 /// One target for each file layout: before Hopper, Hopper, Blackwell.
 const SAMPLE: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
 
-/// Returns whether `ORIOLE_REFRESH` requests every comparison with the vendor's tools, which takes minutes, instead of a sample.
-pub fn compares_everything() -> bool {
-    std::env::var_os("ORIOLE_REFRESH").is_some()
-}
+pub use oriole_oracles::compares_everything;
 
 /// Returns the targets for tests with many calls of the vendor's tools.
 pub fn targets_to_compare() -> Vec<FileTraits> {

@@ -44,7 +44,7 @@ impl ValueLocations {
 }
 
 /// The locations of the entry values of all tracked registers, each with the number of the register.
-type State = Vec<(u16, ValueLocations)>;
+type EntryValueLocations = Vec<(u16, ValueLocations)>;
 
 /// Returns the rules of a function, sorted by the byte offset from which they apply. Kernels have no caller, so they have no rules.
 pub fn rules(function: &Function) -> Vec<SavedRule> {
@@ -60,13 +60,13 @@ pub fn rules(function: &Function) -> Vec<SavedRule> {
     if tracked.is_empty() {
         return Vec::new();
     }
-    let entry: State = tracked.into_iter().map(|register| (register, ValueLocations::AT_ENTRY)).collect();
+    let entry: EntryValueLocations = tracked.into_iter().map(|register| (register, ValueLocations::AT_ENTRY)).collect();
     rules_from_states(function, &states(function, entry))
 }
 
 /// Returns the state at the start of each block, by block index; `None` for blocks that are not reached.
-fn states(function: &Function, entry: State) -> Vec<Option<State>> {
-    let mut states: Vec<Option<State>> = vec![None; function.blocks.len()];
+fn states(function: &Function, entry: EntryValueLocations) -> Vec<Option<EntryValueLocations>> {
+    let mut states: Vec<Option<EntryValueLocations>> = vec![None; function.blocks.len()];
     let Some(&first) = function.layout.first() else { return states };
     states[first.position()] = Some(entry);
     let mut position_of = vec![0; function.blocks.len()];
@@ -128,7 +128,7 @@ pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
 }
 
 /// Updates the locations of all entry values after an instruction.
-fn step(function: &Function, inst: Inst, state: &mut State) {
+fn step(function: &Function, inst: Inst, state: &mut EntryValueLocations) {
     let data = &function.insts[inst];
     let single = |kind: OperandKind| match kind {
         OperandKind::Register { file: RegFile::General, first, count: 1 } => Some(first),
@@ -195,7 +195,7 @@ fn add_location(places: &mut ValueLocations, register: u16, written: u16) {
 }
 
 /// Returns a rule for each point of the code at which the location of an entry value changes.
-fn rules_from_states(function: &Function, states: &[Option<State>]) -> Vec<SavedRule> {
+fn rules_from_states(function: &Function, states: &[Option<EntryValueLocations>]) -> Vec<SavedRule> {
     let mut rules = Vec::new();
     let mut current: Vec<SavedPlace> = Vec::new();
     let mut offset = 0;

@@ -1,4 +1,5 @@
-//! Runs kernel tests as machine code: everything that Oriole compiles for sm_90a, and samples for other targets. If `ORIOLE_ORACLES` names
+//! Runs kernel tests as machine code: everything that Oriole compiles for sm_90a at -O0, and samples for other targets. The tests of
+//! `hazard_kernels` run everything for sm_90a at -O3. If `ORIOLE_ORACLES` names
 //! a folder with `ptxas`, also samples compiled by ptxas, which uses many more instruction forms.
 
 use std::fs;
@@ -9,6 +10,7 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Silent, Trace};
+use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge, runs_on};
 
@@ -22,13 +24,12 @@ fn check(Compiled { name, test, cubin }: &Compiled) -> Result<(), String> {
 }
 
 #[test]
-fn all_for_sm_90a_optimized() {
-    judge(check_compiled("sm_90a", 3, 1, check), 2600);
-}
-
-#[test]
 fn all_for_sm_90a_plain() {
-    judge(check_compiled("sm_90a", 0, 1, check), 2600);
+    let check_all = |compiled: &Compiled| {
+        let report = verify_cubin(&compiled.cubin, &Verifier::ALL).map_err(|error| format!("{}: {error}", compiled.name))?;
+        report.complaint(4).map_or_else(|| check(compiled), |complaint| Err(format!("{}: {complaint}", compiled.name)))
+    };
+    judge(check_compiled("sm_90a", 0, 1, check_all), 2600);
 }
 
 #[test]

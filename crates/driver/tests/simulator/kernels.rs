@@ -63,14 +63,15 @@ pub fn runs_on(text: &str, machine: Target) -> bool {
     if name.ends_with(|last: char| last.is_ascii_digit()) { target.number() <= machine.number() } else { target == machine }
 }
 
-/// Compiles every `step`-th kernel test for a target at an optimization level and checks the code. Skips tests that the target cannot run.
+/// Compiles every `step`-th kernel test for a target at an optimization level, with the checks of the compiler on, and checks the code.
+/// Skips tests that the target cannot run.
 pub fn check_compiled<R: Send>(
     target: &str,
     level: u8,
     step: usize,
     check: impl Fn(&Compiled) -> Result<R, String> + Sync,
 ) -> Vec<Result<R, String>> {
-    check_with(target, step, |machine, _| Compiler { level, ..Compiler::new(machine) }, check)
+    check_with(target, step, |machine, _| Compiler { level, verify: true, ..Compiler::new(machine) }, check)
 }
 
 /// Compiles every `step`-th test for a target as with `-g`, and checks it.

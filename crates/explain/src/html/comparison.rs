@@ -47,9 +47,9 @@ pub fn write(first: &Explanation, second: &Explanation, comparison: &Comparison)
 }
 
 /// Name of the input, index of the function in it, and the function.
-type Side<'a> = (&'a String, usize, &'a Function);
+type ComparedFunction<'a> = (&'a String, usize, &'a Function);
 
-fn function_part(out: &mut String, number: usize, comparison: &FunctionComparison, [first, second]: [Side<'_>; 2]) {
+fn function_part(out: &mut String, number: usize, comparison: &FunctionComparison, [first, second]: [ComparedFunction<'_>; 2]) {
     let name = escaped(&comparison.name);
     let _ = write!(
         out,

@@ -20,8 +20,11 @@ pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     let wants_remainder = ptx.opcode() == Opcode::Rem;
     let divisor = select.literal(ptx.operand(2), ty).map(|bits| extended_bits(bits, ty)).filter(|&divisor| divisor != 0);
     let Some(divisor) = divisor else { return by_library(select, ptx, ty, wants_remainder) };
-    let number =
-        if ty.bits() == 64 { Number::Pair(select.halves(ptx.operand(1), ty)?) } else { Number::Word(select.extended(ptx.operand(1), ty)?) };
+    let number = if ty.bits() == 64 {
+        WordInteger::Pair(select.halves(ptx.operand(1), ty)?)
+    } else {
+        WordInteger::Word(select.extended(ptx.operand(1), ty)?)
+    };
     let width = if ty.bits() == 64 { 64 } else { 32 };
     let result = if ty.is_signed() {
         let quotient = signed_quotient(select, number, divisor as i64, width);
@@ -33,8 +36,8 @@ pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         if wants_remainder { remainder(select, number, quotient, divisor) } else { quotient }
     };
     match result {
-        Number::Word(word) => select.assign(ptx.operand(0), word),
-        Number::Pair(pair) => select.assign_words(ptx.operand(0), &pair),
+        WordInteger::Word(word) => select.assign(ptx.operand(0), word),
+        WordInteger::Pair(pair) => select.assign_words(ptx.operand(0), &pair),
     }
 }
 
@@ -57,87 +60,87 @@ fn by_library(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, wants_rema
 
 /// A 32-bit or 64-bit integer: one word, or two words with the low one first.
 #[derive(Clone, Copy)]
-enum Number {
+enum WordInteger {
     Word(Operand),
     Pair([Operand; 2]),
 }
 
 /// Returns a constant of the same width as `like`.
-fn constant(like: Number, bits: u64) -> Number {
+fn constant(like: WordInteger, bits: u64) -> WordInteger {
     let low = Operand::from(bits as u32);
     match like {
-        Number::Word(_) => Number::Word(low),
-        Number::Pair(_) => Number::Pair([low, Operand::from((bits >> 32) as u32)]),
+        WordInteger::Word(_) => WordInteger::Word(low),
+        WordInteger::Pair(_) => WordInteger::Pair([low, Operand::from((bits >> 32) as u32)]),
     }
 }
 
 impl Select<'_> {
-    fn number_sum(&mut self, a: Number, b: Number) -> Number {
+    fn number_sum(&mut self, a: WordInteger, b: WordInteger) -> WordInteger {
         match (a, b) {
-            (Number::Pair(a), Number::Pair(b)) => Number::Pair(self.pair_sum(a, b)),
-            (Number::Word(a), Number::Word(b)) => Number::Word(self.sum(a, b)),
+            (WordInteger::Pair(a), WordInteger::Pair(b)) => WordInteger::Pair(self.pair_sum(a, b)),
+            (WordInteger::Word(a), WordInteger::Word(b)) => WordInteger::Word(self.sum(a, b)),
             _ => unreachable!("numbers of one division have one width"),
         }
     }
 
-    fn number_difference(&mut self, a: Number, b: Number) -> Number {
+    fn number_difference(&mut self, a: WordInteger, b: WordInteger) -> WordInteger {
         match (a, b) {
-            (Number::Pair(a), Number::Pair(b)) => Number::Pair(self.pair_difference(a, b)),
-            (Number::Word(a), Number::Word(b)) => Number::Word(self.difference(a, b)),
+            (WordInteger::Pair(a), WordInteger::Pair(b)) => WordInteger::Pair(self.pair_difference(a, b)),
+            (WordInteger::Word(a), WordInteger::Word(b)) => WordInteger::Word(self.difference(a, b)),
             _ => unreachable!("numbers of one division have one width"),
         }
     }
 
-    fn number_shift(&mut self, a: Number, amount: u32, is_signed: bool) -> Number {
+    fn number_shift(&mut self, a: WordInteger, amount: u32, is_signed: bool) -> WordInteger {
         match a {
             _ if amount == 0 => a,
-            Number::Word(a) => Number::Word(self.shift_right(a, amount.into(), is_signed)),
-            Number::Pair(a) => Number::Pair(self.pair_shift_right(a, amount.into(), is_signed)),
+            WordInteger::Word(a) => WordInteger::Word(self.shift_right(a, amount.into(), is_signed)),
+            WordInteger::Pair(a) => WordInteger::Pair(self.pair_shift_right(a, amount.into(), is_signed)),
         }
     }
 
     /// Emits the upper half of the product with a constant.
-    fn number_high(&mut self, a: Number, factor: u64, is_signed: bool) -> Number {
+    fn number_high(&mut self, a: WordInteger, factor: u64, is_signed: bool) -> WordInteger {
         match (a, constant(a, factor)) {
-            (Number::Pair(a), Number::Pair(b)) => Number::Pair(high_of_pairs(self, is_signed, a, b)),
-            (Number::Word(a), Number::Word(b)) => Number::Word(high_of_words(self, is_signed, a, b)),
+            (WordInteger::Pair(a), WordInteger::Pair(b)) => WordInteger::Pair(high_of_pairs(self, is_signed, a, b)),
+            (WordInteger::Word(a), WordInteger::Word(b)) => WordInteger::Word(high_of_words(self, is_signed, a, b)),
             _ => unreachable!("numbers of one division have one width"),
         }
     }
 
     /// Emits a bitwise operation with a constant, given by its `LOP3` truth table.
-    fn number_logic(&mut self, table: u8, a: Number, mask: u64) -> Number {
+    fn number_logic(&mut self, table: u8, a: WordInteger, mask: u64) -> WordInteger {
         match (a, constant(a, mask)) {
-            (Number::Pair(a), Number::Pair(b)) => {
-                Number::Pair([self.logic(table, a[0], b[0], Operand::RZ), self.logic(table, a[1], b[1], Operand::RZ)])
+            (WordInteger::Pair(a), WordInteger::Pair(b)) => {
+                WordInteger::Pair([self.logic(table, a[0], b[0], Operand::RZ), self.logic(table, a[1], b[1], Operand::RZ)])
             }
-            (Number::Word(a), Number::Word(b)) => Number::Word(self.logic(table, a, b, Operand::RZ)),
+            (WordInteger::Word(a), WordInteger::Word(b)) => WordInteger::Word(self.logic(table, a, b, Operand::RZ)),
             _ => unreachable!("numbers of one division have one width"),
         }
     }
 
     /// Returns 1 where a number is at least as great as a constant, 0 elsewhere.
-    fn number_at_least(&mut self, a: Number, limit: u64) -> Number {
+    fn number_at_least(&mut self, a: WordInteger, limit: u64) -> WordInteger {
         let is_enough = match (a, constant(a, limit)) {
-            (Number::Pair(a), Number::Pair(b)) => self.compare_pairs("GE", false, a, b),
-            (Number::Word(a), Number::Word(b)) => self.compare_words("GE", false, a, b),
+            (WordInteger::Pair(a), WordInteger::Pair(b)) => self.compare_pairs("GE", false, a, b),
+            (WordInteger::Word(a), WordInteger::Word(b)) => self.compare_words("GE", false, a, b),
             _ => unreachable!("numbers of one division have one width"),
         };
         let one = self.b.define(Class::R, "SEL $, RZ, 0x1, !{}", &[is_enough]);
-        if matches!(a, Number::Pair(_)) { Number::Pair([one, Operand::RZ]) } else { Number::Word(one) }
+        if matches!(a, WordInteger::Pair(_)) { WordInteger::Pair([one, Operand::RZ]) } else { WordInteger::Word(one) }
     }
 
     /// Returns 1 where a number is negative, 0 elsewhere.
-    fn number_sign_bit(&mut self, a: Number) -> Number {
+    fn number_sign_bit(&mut self, a: WordInteger) -> WordInteger {
         match a {
-            Number::Word(a) => Number::Word(self.shift_right(a, 31.into(), false)),
-            Number::Pair(a) => Number::Pair([self.shift_right(a[1], 31.into(), false), Operand::RZ]),
+            WordInteger::Word(a) => WordInteger::Word(self.shift_right(a, 31.into(), false)),
+            WordInteger::Pair(a) => WordInteger::Pair([self.shift_right(a[1], 31.into(), false), Operand::RZ]),
         }
     }
 }
 
 /// Emits the quotient of an unsigned number of `width` bits by a constant other than zero.
-fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, width: u32) -> Number {
+fn unsigned_quotient(select: &mut Select<'_>, number: WordInteger, divisor: u64, width: u32) -> WordInteger {
     if divisor.is_power_of_two() {
         return select.number_shift(number, divisor.trailing_zeros(), false);
     }
@@ -159,7 +162,7 @@ fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, widt
 }
 
 /// Emits the quotient, rounded toward zero, of a signed number of `width` bits by a constant other than zero.
-fn signed_quotient(select: &mut Select<'_>, number: Number, divisor: i64, width: u32) -> Number {
+fn signed_quotient(select: &mut Select<'_>, number: WordInteger, divisor: i64, width: u32) -> WordInteger {
     let magnitude = divisor.unsigned_abs();
     let quotient = if magnitude == 1 {
         number
@@ -183,24 +186,24 @@ fn signed_quotient(select: &mut Select<'_>, number: Number, divisor: i64, width:
     if divisor < 0 { select.number_difference(constant_zero(number), quotient) } else { quotient }
 }
 
-fn constant_zero(like: Number) -> Number {
+fn constant_zero(like: WordInteger) -> WordInteger {
     match like {
-        Number::Word(_) => Number::Word(Operand::RZ),
-        Number::Pair(_) => Number::Pair([Operand::RZ; 2]),
+        WordInteger::Word(_) => WordInteger::Word(Operand::RZ),
+        WordInteger::Pair(_) => WordInteger::Pair([Operand::RZ; 2]),
     }
 }
 
 /// Emits `number - quotient * divisor`.
-fn remainder(select: &mut Select<'_>, number: Number, quotient: Number, divisor: u64) -> Number {
+fn remainder(select: &mut Select<'_>, number: WordInteger, quotient: WordInteger, divisor: u64) -> WordInteger {
     let negated = divisor.wrapping_neg();
     match (number, quotient, constant(number, negated)) {
-        (Number::Word(number), Number::Word(quotient), Number::Word(factor)) => {
-            Number::Word(multiply_words(select, quotient, factor, number))
+        (WordInteger::Word(number), WordInteger::Word(quotient), WordInteger::Word(factor)) => {
+            WordInteger::Word(multiply_words(select, quotient, factor, number))
         }
-        (Number::Pair(number), Number::Pair(quotient), Number::Pair(factor)) => {
+        (WordInteger::Pair(number), WordInteger::Pair(quotient), WordInteger::Pair(factor)) => {
             let number = number.map(|word| select.in_register(word));
             let addend = select.b.pack(Class::R2, &number);
-            Number::Pair(low_of_pairs(select, quotient, factor, addend))
+            WordInteger::Pair(low_of_pairs(select, quotient, factor, addend))
         }
         _ => unreachable!("numbers of one division have one width"),
     }

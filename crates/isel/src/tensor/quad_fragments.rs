@@ -37,7 +37,7 @@ pub(super) fn are_used(select: &Select<'_>) -> bool {
 }
 
 /// A matrix of `wmma` in memory, as one thread accesses it.
-struct Part {
+struct MatrixInMemory {
     tile: Tile,
     matrix: Matrix,
     is_half: bool,
@@ -148,7 +148,7 @@ fn place_of_single(element: u32) -> (u32, u32) {
 }
 
 /// Reads the form of a load or store, and computes the address of the thread.
-fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<Part, Unsupported> {
+fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<MatrixInMemory, Unsupported> {
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };
     let shape = Shape { rows, columns, depth };
     let is_half = ptx.ty() == ScalarType::F16;
@@ -184,7 +184,7 @@ fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<Part, 
         }
     };
     let tile = memory::tile(select, ptx, address, stride, if is_half { 16 } else { 32 }, [line, start])?;
-    Ok(Part { tile, matrix, is_half, is_along })
+    Ok(MatrixInMemory { tile, matrix, is_half, is_along })
 }
 
 /// Returns first row and column of the product that the thread takes part in; `None` for zero.

@@ -21,7 +21,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 
 /// A field of the register with the selectors.
-struct Field {
+struct SelectorField {
     /// The bits of the operand that count.
     mask: u32,
     place: u32,
@@ -114,10 +114,10 @@ fn selectors(select: &mut Select<'_>, ptx: &Ptx<'_>, position: usize) -> Result<
         () => 2,
     };
     let fields = [
-        Field { mask: byte_mask, place: 0 },
-        Field { mask: 1, place: 2 },
-        Field { mask: byte_mask, place: 3 },
-        Field { mask: 3, place: 5 },
+        SelectorField { mask: byte_mask, place: 0 },
+        SelectorField { mask: 1, place: 2 },
+        SelectorField { mask: byte_mask, place: 3 },
+        SelectorField { mask: 3, place: 5 },
     ];
     let mut operands = select.elements(ptx.operand(position + 1));
     operands.extend(select.elements(ptx.operand(position + 3)));

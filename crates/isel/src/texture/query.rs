@@ -30,7 +30,7 @@ const SAMPLER_MASK: u32 = 0xfff;
 
 /// A table of the CUDA driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Table {
+enum DriverTable {
     /// Textures that include their samplers.
     Unified,
     /// Textures with separate samplers.
@@ -39,21 +39,21 @@ enum Table {
     Surfaces,
 }
 
-impl Table {
+impl DriverTable {
     /// Returns the position of its address among those in constant bank 0, and the name of the size of an entry.
     fn place(self) -> (u32, &'static str) {
         match self {
-            Table::Unified => (0, ".nv.unified.texrefDescSize"),
-            Table::Independent => (0, ".nv.independent.texrefDescSize"),
-            Table::Samplers => (1, ".nv.independent.samplerrefDescSize"),
-            Table::Surfaces => (2, ".nv.surfrefDescSize"),
+            DriverTable::Unified => (0, ".nv.unified.texrefDescSize"),
+            DriverTable::Independent => (0, ".nv.independent.texrefDescSize"),
+            DriverTable::Samplers => (1, ".nv.independent.samplerrefDescSize"),
+            DriverTable::Surfaces => (2, ".nv.surfrefDescSize"),
         }
     }
 
     /// Returns the offset of a property in an entry, in bytes.
     fn property(self, query: Modifier) -> Option<u32> {
         let properties: &[(Modifier, u32)] = match self {
-            Table::Unified => &[
+            DriverTable::Unified => &[
                 (Modifier::AddrMode0, 0x0c),
                 (Modifier::AddrMode1, 0x10),
                 (Modifier::AddrMode2, 0x14),
@@ -65,7 +65,7 @@ impl Table {
                 (Modifier::NumMipmapLevels, 0x2c),
                 (Modifier::NumSamples, 0x30),
             ],
-            Table::Independent => &[
+            DriverTable::Independent => &[
                 (Modifier::NormalizedCoords, 0x0c),
                 (Modifier::ChannelDataType, 0x10),
                 (Modifier::ChannelOrder, 0x14),
@@ -73,14 +73,14 @@ impl Table {
                 (Modifier::NumMipmapLevels, 0x1c),
                 (Modifier::NumSamples, 0x20),
             ],
-            Table::Samplers => &[
+            DriverTable::Samplers => &[
                 (Modifier::AddrMode0, 0x00),
                 (Modifier::AddrMode1, 0x04),
                 (Modifier::AddrMode2, 0x08),
                 (Modifier::FilterMode, 0x0c),
                 (Modifier::ForceUnnormalizedCoords, 0x10),
             ],
-            Table::Surfaces => &[
+            DriverTable::Surfaces => &[
                 (Modifier::ChannelDataType, 0x0c),
                 (Modifier::ChannelOrder, 0x10),
                 (Modifier::MemoryLayout, 0x14),
@@ -126,15 +126,15 @@ pub(crate) fn query(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
 /// Selects a query that reads a table of the driver.
 fn table_query(select: &mut Select<'_>, ptx: &Ptx<'_>, query: Modifier) -> Result<(), Unsupported> {
     let is_independent = select.frame.module.options.texture_mode == Some(TextureMode::Independent);
-    let tables: &[Table] = match ptx.opcode() {
-        Opcode::Suq => &[Table::Surfaces],
-        _ if is_independent => &[Table::Independent, Table::Samplers],
-        _ => &[Table::Unified],
+    let tables: &[DriverTable] = match ptx.opcode() {
+        Opcode::Suq => &[DriverTable::Surfaces],
+        _ if is_independent => &[DriverTable::Independent, DriverTable::Samplers],
+        _ => &[DriverTable::Unified],
     };
     let found = tables.iter().find_map(|&table| Some((table, table.property(query)?)));
     let Some((table, property)) = found else { return select.unsupported(ptx) };
     let operand = select.elements(ptx.operand(1))[0];
-    let is_sampler = table == Table::Samplers;
+    let is_sampler = table == DriverTable::Samplers;
     let number = match select.reference(operand) {
         Some(id) => {
             let word = select.reference_word(id)?;

@@ -15,7 +15,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 
 /// A surface and a place in it.
-struct Place {
+struct SurfaceElement {
     handle: Handle,
     coordinates: Operand,
     /// The modifier for the geometry.
@@ -23,7 +23,7 @@ struct Place {
 }
 
 /// Returns the surface and the place that an operand in brackets names.
-fn place(select: &mut Select<'_>, ptx: &Ptx<'_>, operand: ast::Operand) -> Result<Place, Unsupported> {
+fn place(select: &mut Select<'_>, ptx: &Ptx<'_>, operand: ast::Operand) -> Result<SurfaceElement, Unsupported> {
     let Some(geometry) = Geometry::of(ptx) else { return select.unsupported(ptx) };
     let [surface, vector] = select.elements(operand)[..] else { return select.unsupported(ptx) };
     let name = match geometry.name {
@@ -37,7 +37,7 @@ fn place(select: &mut Select<'_>, ptx: &Ptx<'_>, operand: ast::Operand) -> Resul
     let parts = select.coordinates(vector, geometry, ScalarType::S32)?;
     let words: Vec<Operand> = parts.places.into_iter().chain(parts.index).collect();
     let coordinates = select.tuple(&words);
-    Ok(Place { handle, coordinates, geometry: name })
+    Ok(SurfaceElement { handle, coordinates, geometry: name })
 }
 
 /// Returns the modifier for accesses outside of the surface.
@@ -136,7 +136,7 @@ pub(crate) fn reduce(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
 }
 
 /// Emits a store or reduction.
-fn emit(select: &mut Select<'_>, place: &Place, head: &str, value: Operand) -> Result<(), Unsupported> {
+fn emit(select: &mut Select<'_>, place: &SurfaceElement, head: &str, value: Operand) -> Result<(), Unsupported> {
     select.with_handle(&place.handle, |select, operand| {
         let (handle, suffix) = handle_operand(select, operand);
         let arguments: Vec<Operand> = [place.coordinates, value].into_iter().chain(handle).collect();

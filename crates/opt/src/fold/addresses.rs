@@ -127,14 +127,16 @@ impl OperandFolder {
         Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
     }
 
-    /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the predicate with the carry.
+    /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the
+    /// carry-out predicate, `None` if the instruction does not write one.
     fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
         let (summands, carry) = self.match_sum(function, part)?;
         let (base, number) = self.register_and_constant(function, &summands)?;
         Some((base, number, carry))
     }
 
-    /// Matches a 32-bit addition. Returns its three summands and the predicate with the carry.
+    /// Matches a 32-bit addition without a carry-in. Returns its three summands and its carry-out predicate, `None` if the instruction
+    /// does not write one.
     pub(super) fn match_sum(&self, function: &Function, part: Part) -> Option<([Operand; 3], Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
         let inst = self.definitions.unguarded(function, origin.value)?;

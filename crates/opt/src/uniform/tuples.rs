@@ -56,7 +56,7 @@ struct DescriptorTuple {
 
 /// Rewrites the descriptor tuples of all matrix products. Returns the number of tuples derived from a previous one.
 pub(super) fn run(function: &mut Function) -> usize {
-    let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_product(function, inst));
+    let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_products).collect();
     if blocks.is_empty() {
         return 0;
@@ -64,11 +64,6 @@ pub(super) fn run(function: &mut Function) -> usize {
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
     blocks.into_iter().map(|block| rewrite_block(function, &definitions, &def_use, block)).sum()
-}
-
-/// Returns whether an instruction is a warpgroup matrix product.
-fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Rewrites the descriptor tuples of one block. Returns the number of tuples derived from a previous one.
@@ -80,7 +75,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
     let mut last: Option<DescriptorTuple> = None;
     let mut derived = 0;
     for &inst in &insts {
-        if !is_product(function, inst) {
+        if !function.is_warpgroup_product(inst) {
             continue;
         }
         let Some((value, pack)) = tuple_of(function, definitions, inst) else { continue };

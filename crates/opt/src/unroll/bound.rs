@@ -145,8 +145,12 @@ impl LoopBound {
         distance / u64::from(self.step.unsigned_abs())
     }
 
-    /// Returns whether the counter does not wrap around up to the limit and for `2 * factor` more iterations, for given upper bounds of its
-    /// initial value and of the limit. Then the tests of the loop are true up to some iteration and false in all later ones.
+    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop, whose guard tests `factor` iterations at once; the
+    /// arguments are upper bounds of the counter's initial value and of the limit.
+    ///
+    /// The guard fails as soon as one of the `factor` exit tests fails. If the counter does not wrap around up to the limit and for
+    /// `2 * factor` more iterations, an exit test that failed stays false in all later iterations, so the failing test is reached within
+    /// the next `factor - 1` iterations. A counter that wrapped around could pass its tests again, and the remainder could be longer.
     pub(crate) fn has_short_remainder(&self, start: u64, limit: u64, factor: u32) -> bool {
         let goes_down = self.step < 0;
         let farthest = u64::from(self.step.unsigned_abs()) * 2 * u64::from(factor) + u64::from(self.offset.unsigned_abs());

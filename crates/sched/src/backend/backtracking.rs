@@ -42,7 +42,7 @@ const WINDOW: usize = 24;
 /// the ready list.
 const LONGEST_REGION: usize = 512;
 
-/// The strategy `backtracking`.
+/// A list scheduler that takes back its last decisions when they lead to a stall; the strategy `backtracking` of the command line.
 pub(super) struct Backtracking;
 
 impl Strategy for Backtracking {
@@ -121,7 +121,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
 
 /// A ready item, with the measurements by which candidates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Candidate {
+struct ReadyItem {
     /// Node of the item in the dependency graph.
     node: u32,
     /// Number of registers above the budget after the item issues; 0 if the item takes no register.
@@ -134,7 +134,7 @@ struct Candidate {
     height: u32,
 }
 
-impl Candidate {
+impl ReadyItem {
     /// Returns the sort key; the lowest wins.
     fn key(&self) -> (i32, i32, u32, std::cmp::Reverse<u32>, u32) {
         (self.excess, -self.freed, self.stall, std::cmp::Reverse(self.height), self.node)
@@ -142,7 +142,7 @@ impl Candidate {
 }
 
 /// Returns the first criterion of the sort key in which the best candidate and the runner-up differ.
-fn deciding_criterion(best: &Candidate, other: Option<&Candidate>) -> Reason {
+fn deciding_criterion(best: &ReadyItem, other: Option<&ReadyItem>) -> Reason {
     let Some(other) = other else { return Reason::OnlyOne };
     if best.excess != other.excess {
         Reason::PressureOverflow
@@ -158,7 +158,7 @@ fn deciding_criterion(best: &Candidate, other: Option<&Candidate>) -> Reason {
 }
 
 /// A decision, with the state that is needed to undo it.
-struct Step<'a> {
+struct UndoableDecision<'a> {
     /// Node of the item that issued.
     node: u32,
     /// Node of the second-best candidate; `None` if there was only one.
@@ -186,7 +186,7 @@ struct UndoableOrder<'a, 'g> {
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
     /// The decisions so far.
-    steps: Vec<Step<'a>>,
+    steps: Vec<UndoableDecision<'a>>,
     /// State of the pipeline.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
@@ -265,7 +265,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     }
 
     /// Computes the measurements of a ready item.
-    fn evaluate(&self, node: u32) -> Candidate {
+    fn evaluate(&self, node: u32) -> ReadyItem {
         let settings = self.analysis.region.settings;
         let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);
         let resource_needs = self.resource_needs(node);
@@ -274,7 +274,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         let change = count(|operand| operand.written) - count(|operand| operand.last_use);
         let pressure = self.pressure();
         let saves = self.groups.is_some() && (settings.mode == ScheduleMode::ReduceReg || pressure > settings.budget.scarce_above);
-        Candidate {
+        ReadyItem {
             node,
             excess: if change > 0 { (pressure + change - settings.budget.registers[0]).max(0) } else { 0 },
             freed: if saves { -change } else { 0 },
@@ -284,7 +284,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     }
 
     /// Returns the best candidate and the runner-up.
-    fn two_best_candidates(&self) -> (Candidate, Option<Candidate>) {
+    fn two_best_candidates(&self) -> (ReadyItem, Option<ReadyItem>) {
         // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
         let mut window: Vec<u32> = self.ready.clone();
         if window.len() > WINDOW {
@@ -298,7 +298,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             window.select_nth_unstable_by_key(WINDOW, key);
             window.truncate(WINDOW);
         }
-        let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
+        let (mut best, mut second): (Option<ReadyItem>, Option<ReadyItem>) = (None, None);
         for node in window {
             let candidate = self.evaluate(node);
             if best.is_none_or(|best| candidate.key() < best.key()) {
@@ -341,8 +341,17 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         self.ready.swap_remove(ready_index);
         let item = self.analysis.item(node);
         let at = self.clock.issue(item.class, item.opcode.is_none(), self.earliest[node as usize]);
-        let mut step =
-            Step { node, runner_up, reason, clock, old_earliest: Vec::new(), ready_index, ready_len: self.ready.len(), undo, old_liveness };
+        let mut step = UndoableDecision {
+            node,
+            runner_up,
+            reason,
+            clock,
+            old_earliest: Vec::new(),
+            ready_index,
+            ready_len: self.ready.len(),
+            undo,
+            old_liveness,
+        };
         self.release(node, at, &mut step.old_earliest);
         self.steps.push(step);
     }

@@ -30,7 +30,7 @@ use super::weighted_variant::{Variation, WeightedVariant};
 /// Scopes of `MEMBAR`, smallest first.
 const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
 
-/// The strategy `barrier-coalescence`.
+/// Removes barriers and fences that repeat an earlier one of the same block; the strategy `barrier-coalescence` of the command line.
 pub(super) const BARRIER_COALESCENCE: WeightedVariant = WeightedVariant {
     name: "barrier-coalescence",
     description: "removes repeated barriers and fences, then as b",

@@ -43,7 +43,7 @@ const SMALL_REGION: usize = 512;
 const MEMBERS: [&dyn Strategy; 9] =
     [&WeightedScheduling, &TreeScheduling, &CriticalPath, &Latency, &Backtracking, &Permutation, &LoopAware, &Tensor, &Pressure];
 
-/// The strategy `combined`.
+/// Schedules each region by several strategies and keeps the shortest order; the strategy `combined` of the command line.
 pub(super) struct Combined;
 
 impl Strategy for Combined {

@@ -28,7 +28,7 @@ impl Priority for ByCriticalPath {
     }
 }
 
-/// The strategy `critical-path`.
+/// List scheduling by the longest path to the end of the region; the strategy `critical-path` of the command line.
 pub(super) struct CriticalPath;
 
 impl Strategy for CriticalPath {

@@ -42,7 +42,7 @@ impl Priority for ByChain {
     }
 }
 
-/// The strategy `depth-first`.
+/// Follows each dependency chain to its end before it starts the next; the strategy `depth-first` of the command line.
 pub(super) struct DepthFirst;
 
 impl Strategy for DepthFirst {

@@ -44,7 +44,7 @@ impl Priority for ByPairs {
     }
 }
 
-/// The strategy `dual-issue`.
+/// Orders a region so that as many neighbours as possible issue in one cycle; the strategy `dual-issue` of the command line.
 pub(super) struct DualIssue;
 
 impl Strategy for DualIssue {
@@ -69,7 +69,7 @@ impl Strategy for DualIssue {
     }
 }
 
-/// The strategy `pairing`.
+/// Pairs instructions of an existing order that can issue in one cycle; the strategy `pairing` of the command line.
 pub(super) struct Pairing;
 
 impl Strategy for Pairing {

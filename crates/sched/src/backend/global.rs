@@ -50,7 +50,7 @@ const MAX_BLOCKS_BETWEEN: usize = 8;
 /// Maximum number of instructions of a function that this strategy changes. Each move takes time linear in the size of two blocks.
 const LARGEST_FUNCTION: usize = 20_000;
 
-/// The strategy `global`.
+/// Moves instructions between blocks where that is safe; the strategy `global` of the command line.
 pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
     name: "global",
     description: "moves instructions between blocks, then as b",

@@ -60,7 +60,7 @@ impl Priority for ByMemoryPath {
     }
 }
 
-/// The strategy `latency`, which is described in the module comment.
+/// Starts loads, and the instructions that their addresses need, as early as possible; the strategy `latency` of the command line.
 pub(super) struct Latency;
 
 impl Strategy for Latency {

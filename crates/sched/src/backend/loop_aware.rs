@@ -41,7 +41,7 @@ use crate::pressure::PressureTracker;
 /// Number of iterations that are issued to reach the steady state; the first is not counted.
 const SIMULATED_ITERATIONS: u32 = 4;
 
-/// The strategy `loop-aware`.
+/// Orders the body of a loop for the cycles of an iteration in the steady state; the strategy `loop-aware` of the command line.
 pub(super) struct LoopAware;
 
 impl Strategy for LoopAware {

@@ -1,14 +1,14 @@
 //! Strategy `permutation`: finds the shortest order of a small region by branch and bound, and says when it has proved that it is one.
 //!
-//! The search issues ready items in all orders, depth first. A partial order is abandoned if no completion of it can be shorter than the
-//! best order so far. Lower bounds of a partial order:
+//! The search issues ready items in all orders, depth first. A *partial schedule*, the items issued so far in their order, is abandoned if
+//! no completion of it can be shorter than the best order so far. Lower bounds of a partial schedule:
 //!
-//! 1. **Slots.** Each item has a *head* (the first cycle in which it may issue, from the partial order and its dependences) and a *tail*
+//! 1. **Slots.** Each item has a *head* (the first cycle in which it may issue, from the partial schedule and its dependences) and a *tail*
 //!    (cycles from its issue to the end). With one issue slot per cycle and items that occupy it for one cycle, issuing the available item
 //!    with the longest tail is optimal if the dependences are otherwise ignored (Jackson's rule), so the result is a lower bound.
 //! 2. **Units.** A unit is busy for the sum of the cycles of its items, less those of the last one.
 //!
-//! A partial order is also abandoned if another one has issued the same items and is nowhere worse: not later on the clock, on any unit
+//! A partial schedule is also abandoned if another one has issued the same items and is nowhere worse: not later on the clock, on any unit
 //! or in any operand, and with no more registers. The search starts with the best of three orders: the original one, that of
 //! `critical-path` and that of backend B. If that order reaches the lower bound of the region, nothing is searched.
 //!
@@ -49,10 +49,10 @@ use crate::pressure::PressureTracker;
 
 /// Maximum number of items of a region that can be searched: sets of items are bit masks in a 32-bit word.
 const MAX_ITEMS: usize = 32;
-/// Maximum number of partial orders that are kept for one set of issued items.
+/// Maximum number of partial schedules that are kept for one set of issued items.
 const MAX_SEEN_ORDERS: usize = 8;
 
-/// The strategy `permutation`.
+/// Finds the shortest order of a small region by branch and bound; the strategy `permutation` of the command line.
 pub(super) struct Permutation;
 
 impl Strategy for Permutation {
@@ -139,7 +139,7 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
     region.settings.mode != ScheduleMode::ReduceReg && proposal.excess(region) == 0 && !bound.is_shorter_than(proposal.length)
 }
 
-/// A partial order. Vectors are indexed by node.
+/// A partial schedule. Vectors are indexed by node.
 #[derive(Clone)]
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
@@ -150,20 +150,20 @@ struct PartialSchedule<'a, 'g> {
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued.
     unissued_predecessors: Vec<u32>,
-    /// Length of the partial order, in cycles.
+    /// Length of the partial schedule, in cycles.
     length: Length,
     /// The live registers after the issued items; `None` if registers are not counted.
     live: Option<Live<'g>>,
 }
 
-/// The properties of a partial order on which the length of its completions depends. A partial order that is in no property better than an
-/// earlier one with the same items is abandoned.
+/// The properties of a partial schedule on which the length of its completions depends. A partial schedule that is in no property better than
+/// an earlier one with the same items is abandoned.
 struct SeenOrder {
     /// First cycle in which the next item can issue.
     cycle: u32,
     /// For each unit, the first cycle in which it is free.
     unit_free_cycles: [u32; UNITS],
-    /// Length of the partial order, in cycles.
+    /// Length of the partial schedule, in cycles.
     length: Length,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
@@ -181,9 +181,9 @@ struct BranchAndBound<'a, 'g> {
     order: Vec<u32>,
     /// Objective of the best order so far.
     best_objective: (i32, u32),
-    /// Nodes in the current partial order.
+    /// Nodes in the current partial schedule.
     current_order: Vec<u32>,
-    /// For each set of issued items, the partial orders that were reached with it.
+    /// For each set of issued items, the partial schedules that were reached with it.
     seen_orders: FxHashMap<u32, Vec<SeenOrder>>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
@@ -241,7 +241,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         self.extend(&start, budget).is_continue()
     }
 
-    /// Tries all completions of a partial order. Returns `Break` if the budget is used up.
+    /// Tries all completions of a partial schedule. Returns `Break` if the budget is used up.
     fn extend(&mut self, partial: &PartialSchedule<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
         let analysis = self.analysis;
         let items = analysis.region.graph.items() as u32;
@@ -277,7 +277,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the partial order with one more item.
+    /// Returns a copy of the partial schedule in which `node` issues next.
     fn issue(&self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
         let (mut next, graph, item) = (partial.clone(), self.analysis.region.graph, self.analysis.item(node));
         let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
@@ -290,13 +290,13 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         next
     }
 
-    /// Returns the objective of a partial order if its length were `length`.
+    /// Returns the objective of a partial schedule if its length were `length`.
     fn objective_of(&self, partial: &PartialSchedule<'a, 'g>, length: Length) -> (i32, u32) {
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         self.objective(length, excess(&peak, &self.analysis.region), peak[0])
     }
 
-    /// Returns a lower bound on the objective of all completions of a partial order.
+    /// Returns a lower bound on the objective of all completions of a partial schedule.
     fn completion_bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
         let (analysis, graph) = (self.analysis, self.analysis.region.graph);
         let items = graph.items();
@@ -333,7 +333,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         self.objective_of(partial, length)
     }
 
-    /// Returns whether an earlier partial order with the same items is nowhere worse; keeps the partial order otherwise.
+    /// Returns whether an earlier partial schedule with the same items is nowhere worse; keeps the partial schedule otherwise.
     fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
@@ -388,7 +388,7 @@ mod tests {
 
     /// Returns the smallest objective over all permutations that respect the dependences, by enumeration.
     fn shortest(bench: &TestRegion) -> u32 {
-        /// Extends a partial order by each ready item in turn, and keeps the smallest objective.
+        /// Extends a partial schedule by each ready item in turn, and keeps the smallest objective.
         fn walk(bench: &TestRegion, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
             let items = bench.graph.items();
             if order.len() == items {

@@ -39,7 +39,7 @@ use super::weighted_variant::{Variation, WeightedVariant};
 /// Bytes of a cache line.
 const LINE_BYTES: i64 = 128;
 
-/// The strategy `prefetch`.
+/// Prefetches the lines that later iterations of a one-block loop load; the strategy `prefetch` of the command line.
 pub(super) const PREFETCH: WeightedVariant = WeightedVariant {
     name: "prefetch",
     description: "prefetches the lines that later iterations load, then as b",

@@ -35,7 +35,7 @@ use crate::pressure::PressureTracker;
 /// Numbers of candidates compared per step: those whose reader was placed most recently, and those that are latest in the original order.
 const WINDOW: (usize, usize) = (24, 8);
 
-/// The strategy `pressure`.
+/// Places each definition as close to its uses as possible; the strategy `pressure` of the command line.
 pub(super) struct Pressure;
 
 impl Strategy for Pressure {

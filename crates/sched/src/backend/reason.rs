@@ -2,8 +2,9 @@
 
 /// The comparison that decided between the scheduled instruction (the *winner*) and the second-best candidate (the *runner-up*).
 ///
-/// The variants up to `RegisterDelta`, and then `Position`, are in the order in which backend A compares. The bits are those of its
-/// eight-bit priority ([`super::list::priority`]).
+/// Each comment starts with the backends that compare this way: A is `list`, B is `weighted`, C is `tree`. "A, bit 6" means bit 6 of the
+/// eight-bit priority of backend A ([`super::list::priority`]). The variants up to `RegisterDelta`, and then `Position`, are in the order
+/// in which backend A compares.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
     /// All backends: there was no other candidate.
@@ -16,7 +17,7 @@ pub enum Reason {
     Registers,
     /// A, bit 4: the winner reads long-latency memory, and this criterion is still active in the region.
     HotCounts,
-    /// A, bit 6: the winner is control flow or a barrier, and an instruction has stalled since the last one.
+    /// A, bit 6: the winner is control flow or a barrier, and an instruction has stalled since the previous control flow or barrier.
     YieldFlag,
     /// A, bit 1: readers of in-flight results are being drained; the winner is one that can issue without a stall and takes no register.
     Critical,

@@ -40,7 +40,7 @@ impl Priority for ByScoreboards {
     }
 }
 
-/// The strategy `scoreboard`.
+/// Keeps the number of results in flight at most the number of scoreboards; the strategy `scoreboard` of the command line.
 pub(super) struct Scoreboard;
 
 impl Strategy for Scoreboard {

@@ -50,7 +50,7 @@ use super::weighted_variant::{Variation, WeightedVariant};
 /// Maximum number of instructions of a loop that is pipelined.
 const LARGEST_LOOP: usize = 1_000;
 
-/// The strategy `software-pipelining`.
+/// Loads the data of the next iteration of a one-block loop before the arithmetic of this one; the strategy `software-pipelining` of the command line.
 pub(super) const SOFTWARE_PIPELINING: WeightedVariant = WeightedVariant {
     name: "software-pipelining",
     description: "loads the data of the next iteration during this one, then as b",

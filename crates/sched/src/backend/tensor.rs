@@ -49,7 +49,7 @@ struct ByProducts {
 }
 
 /// Returns whether an item is a matrix product.
-fn is_product(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
+fn is_matrix_product(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     analysis.unit(node) == Unit::Tensor.index()
 }
 
@@ -65,7 +65,7 @@ impl Priority for ByProducts {
 
     /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
-        let (product, load) = (is_product(analysis, candidate.node), is_load(analysis, candidate.node));
+        let (product, load) = (is_matrix_product(analysis, candidate.node), is_load(analysis, candidate.node));
         // A load is due after `products_per_load` products; until then products come first. Before the first product, loads are always due.
         let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
@@ -76,7 +76,7 @@ impl Priority for ByProducts {
 
     /// Updates the state for a candidate that has issued.
     fn on_issue(&mut self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) {
-        if is_product(analysis, candidate.node) {
+        if is_matrix_product(analysis, candidate.node) {
             (self.products_since_load, self.last_product_step) = (self.products_since_load + 1, candidate.step);
         } else if is_load(analysis, candidate.node) {
             self.products_since_load = 0;
@@ -84,7 +84,7 @@ impl Priority for ByProducts {
     }
 }
 
-/// The strategy `tensor`.
+/// Orders regions with matrix products so that the tensor unit stays busy; the strategy `tensor` of the command line.
 pub(super) struct Tensor;
 
 impl Strategy for Tensor {
@@ -141,7 +141,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 /// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
 pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let analysis = RegionAnalysis::new(region);
-    let products = (0..region.graph.items() as u32).filter(|&node| is_product(&analysis, node)).count();
+    let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
     (products >= FEWEST_PRODUCTS)
         .then(|| run(&analysis, groups, &mut ByProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))

@@ -8,7 +8,7 @@
 
 use super::weighted_variant::{Variation, WeightedVariant};
 
-/// The strategy `warp-schedule`.
+/// Orders regions as backend B, and asks for yields that a model of several warps chooses; the strategy `warp-schedule` of the command line.
 pub(super) const WARP_SCHEDULE: WeightedVariant = WeightedVariant {
     name: "warp-schedule",
     description: "as b, with yields tuned by a model of several warps",

@@ -63,9 +63,9 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)));
     let parts_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
-    let is_product = instruction.opcode.is_warpgroup_product() || instruction.opcode == Opcode::WARPGROUP;
+    let orders_warpgroup_products = instruction.opcode.is_warpgroup_product() || instruction.opcode == Opcode::WARPGROUP;
     item.effect = match item.effect {
-        _ if has_place || parts_threads || is_product => OrderEffect::SchedBarrier,
+        _ if has_place || parts_threads || orders_warpgroup_products => OrderEffect::SchedBarrier,
         OrderEffect::Clock => OrderEffect::SchedBarrier,
         OrderEffect::Barrier => OrderEffect::Sync,
         OrderEffect::None if instruction.opcode == Opcode::NOP => OrderEffect::Fence,

@@ -69,7 +69,7 @@ impl ProductRegisters {
             for &inst in function.blocks[block].insts.iter().rev() {
                 let data = &function.insts[inst];
                 let is_pseudo = data.is(Pseudo::Pack) || data.is(Pseudo::Copy);
-                if is_product(function, inst) || is_pseudo && function.defined(inst).any(|value| wanted.contains(&value)) {
+                if function.is_warpgroup_product(inst) || is_pseudo && function.defined(inst).any(|value| wanted.contains(&value)) {
                     wanted.extend(general_sources(function, inst));
                 } else if let Some(pending) = pending_groups(function, inst) {
                     found.add_wait(inst, pending);
@@ -116,7 +116,7 @@ impl ProductRegisters {
         let mut common_registers: FxHashSet<u32> = FxHashSet::default();
         let mut found = ProductRegisters::default();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
-            if is_product(function, inst) {
+            if function.is_warpgroup_product(inst) {
                 common_registers.extend(function.operands(inst).iter().flat_map(general_registers));
             } else if let Some(pending) = pending_groups(function, inst) {
                 found.add_wait(inst, pending);
@@ -170,11 +170,6 @@ fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
     })
 }
 
-/// Returns whether an instruction is an asynchronous matrix product.
-fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
-}
-
 /// Returns the number of groups of products that may still be in flight after a `WARPGROUP.DEPBAR`; `None` for other instructions.
 fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
@@ -200,7 +195,7 @@ fn general_registers(operand: &Operand) -> impl Iterator<Item = u32> + use<> {
 fn accumulators(function: &Function) -> Vec<Value> {
     let mut found: FxHashSet<Value> = FxHashSet::default();
     let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
-    found.extend(insts().filter(|&inst| is_product(function, inst)).flat_map(|inst| function.defined(inst)));
+    found.extend(insts().filter(|&inst| function.is_warpgroup_product(inst)).flat_map(|inst| function.defined(inst)));
     let mut is_changed = !found.is_empty();
     while is_changed {
         is_changed = false;

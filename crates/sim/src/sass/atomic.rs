@@ -114,7 +114,7 @@ fn atomic(site: &Site<'_>) -> Built {
 
 /// Operations with one operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AtomicOperation {
     Add,
     Min,
     Max,
@@ -152,15 +152,15 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
 }
 
 /// The operations of bulk and asynchronous reductions.
-const KINDS: [(&str, Kind); 8] = [
-    (".ADD", Kind::Add),
-    (".MIN", Kind::Min),
-    (".MAX", Kind::Max),
-    (".INC", Kind::Increment),
-    (".DEC", Kind::Decrement),
-    (".AND", Kind::And),
-    (".OR", Kind::Or),
-    (".XOR", Kind::Xor),
+const KINDS: [(&str, AtomicOperation); 8] = [
+    (".ADD", AtomicOperation::Add),
+    (".MIN", AtomicOperation::Min),
+    (".MAX", AtomicOperation::Max),
+    (".INC", AtomicOperation::Increment),
+    (".DEC", AtomicOperation::Decrement),
+    (".AND", AtomicOperation::And),
+    (".OR", AtomicOperation::Or),
+    (".XOR", AtomicOperation::Xor),
 ];
 
 /// Decodes element size and operation of `REDAS`.
@@ -209,51 +209,51 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
         });
     }
     let kinds = [
-        (".ADD", Kind::Add),
-        (".MIN", Kind::Min),
-        (".MAX", Kind::Max),
-        (".INC", Kind::Increment),
-        (".DEC", Kind::Decrement),
-        (".AND", Kind::And),
-        (".OR", Kind::Or),
-        (".XOR", Kind::Xor),
-        (".EXCH", Kind::Exchange),
+        (".ADD", AtomicOperation::Add),
+        (".MIN", AtomicOperation::Min),
+        (".MAX", AtomicOperation::Max),
+        (".INC", AtomicOperation::Increment),
+        (".DEC", AtomicOperation::Decrement),
+        (".AND", AtomicOperation::And),
+        (".OR", AtomicOperation::Or),
+        (".XOR", AtomicOperation::Xor),
+        (".EXCH", AtomicOperation::Exchange),
     ];
     let kind = site.one_of(&kinds).ok_or_else(|| site.unsupported("this atomic operation"))?;
-    if let Some(floats) = floats(site).filter(|_| kind != Kind::Exchange) {
+    if let Some(floats) = floats(site).filter(|_| kind != AtomicOperation::Exchange) {
         return float_operation(site, kind, &floats);
     }
     let update = integer_update(kind, bytes, site.has(".S32") || site.has(".S64"));
-    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == Kind::Exchange })
+    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == AtomicOperation::Exchange })
 }
 
 /// Makes the update of an operation on integers of a number of bytes.
-fn integer_update(kind: Kind, bytes: usize, is_signed: bool) -> Update {
+fn integer_update(kind: AtomicOperation, bytes: usize, is_signed: bool) -> Update {
     let bits = 8 * bytes as u32;
     let extend = move |value: Bits| (value as i128) << (128 - bits) >> (128 - bits);
     let least = move |a: Bits, b: Bits| if is_signed { extend(a) < extend(b) } else { a < b };
     match kind {
-        Kind::Add => Box::new(move |old, a, _| old.wrapping_add(a)),
-        Kind::Min => Box::new(move |old, a, _| if least(a, old) { a } else { old }),
-        Kind::Max => Box::new(move |old, a, _| if least(old, a) { a } else { old }),
-        Kind::Increment => Box::new(|old, a, _| if old >= a { 0 } else { old + 1 }),
-        Kind::Decrement => Box::new(|old, a, _| if old == 0 || old > a { a } else { old - 1 }),
-        Kind::And => Box::new(|old, a, _| old & a),
-        Kind::Or => Box::new(|old, a, _| old | a),
-        Kind::Xor => Box::new(|old, a, _| old ^ a),
-        Kind::Exchange => Box::new(|_, a, _| a),
+        AtomicOperation::Add => Box::new(move |old, a, _| old.wrapping_add(a)),
+        AtomicOperation::Min => Box::new(move |old, a, _| if least(a, old) { a } else { old }),
+        AtomicOperation::Max => Box::new(move |old, a, _| if least(old, a) { a } else { old }),
+        AtomicOperation::Increment => Box::new(|old, a, _| if old >= a { 0 } else { old + 1 }),
+        AtomicOperation::Decrement => Box::new(|old, a, _| if old == 0 || old > a { a } else { old - 1 }),
+        AtomicOperation::And => Box::new(|old, a, _| old & a),
+        AtomicOperation::Or => Box::new(|old, a, _| old | a),
+        AtomicOperation::Xor => Box::new(|old, a, _| old ^ a),
+        AtomicOperation::Exchange => Box::new(|_, a, _| a),
     }
 }
 
 /// Makes the operation on floating-point elements.
-fn float_operation(site: &Site<'_>, kind: Kind, floats: &Floats) -> Result<Operation, Unsupported> {
+fn float_operation(site: &Site<'_>, kind: AtomicOperation, floats: &Floats) -> Result<Operation, Unsupported> {
     let &Floats { format, count, ftz } = floats;
     let width = format.width();
     let bytes = (width * count / 8) as usize;
     let element: fn(Format, bool, u64, u64) -> u64 = match kind {
-        Kind::Add => |format, ftz, a, b| add(format, a, b, Mode::RN.ftz(ftz)),
-        Kind::Min => |format, ftz, a, b| min_max(format, Extreme::Min, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
-        Kind::Max => |format, ftz, a, b| min_max(format, Extreme::Max, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
+        AtomicOperation::Add => |format, ftz, a, b| add(format, a, b, Mode::RN.ftz(ftz)),
+        AtomicOperation::Min => |format, ftz, a, b| min_max(format, Extreme::Min, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
+        AtomicOperation::Max => |format, ftz, a, b| min_max(format, Extreme::Max, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
         _ => return Err(site.unsupported("this operation on floating-point numbers")),
     };
     let update = move |old: Bits, a: Bits, _: Bits| {

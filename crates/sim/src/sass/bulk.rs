@@ -26,7 +26,7 @@ const UNIT: usize = 16;
 
 /// A place in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CopyEnd {
     Global(u64),
     /// An offset in the shared memory of the block with this slot.
     Shared(usize, u64),
@@ -51,8 +51,8 @@ enum Signal {
 
 /// A copy that has been issued but not performed.
 pub struct Copy {
-    from: Place,
-    to: Place,
+    from: CopyEnd,
+    to: CopyEnd,
     bytes: usize,
     signal: Signal,
     /// Element size and operation of a reduction.
@@ -143,8 +143,8 @@ fn copy(site: &Site<'_>) -> Built {
         let bytes = (operand as usize & 0xffff) * UNIT;
         let shared = |row: Row| space::in_cluster(identity, u64::from(warp.uniform(row))).map_err(Fault::of_warp);
         let place = |row: Row, is_shared: bool| match is_shared {
-            true => shared(row).map(|(slot, offset)| Place::Shared(slot, offset)),
-            false => Ok(Place::Global(warp.uniform_wide(row))),
+            true => shared(row).map(|(slot, offset)| CopyEnd::Shared(slot, offset)),
+            false => Ok(CopyEnd::Global(warp.uniform_wide(row))),
         };
         let (source, target) = (place(from, from_shared)?, place(to, to_shared)?);
         let signal = match to_shared {
@@ -166,18 +166,18 @@ fn issue_to_blocks(
     identity: &Identity,
     world: &mut World<'_>,
     blocks: u32,
-    target: (Place, Signal),
-    copy: impl Fn(Place, Signal) -> Copy,
+    target: (CopyEnd, Signal),
+    copy: impl Fn(CopyEnd, Signal) -> Copy,
 ) -> Result<(), String> {
     if blocks >> identity.cluster_slots.len() != 0 {
         return Err(format!("a copy to the blocks {blocks:#x} of a cluster of {}", identity.cluster_slots.len()));
     }
-    let (Place::Shared(_, to), Signal::Barrier(_, barrier)) = target else {
+    let (CopyEnd::Shared(_, to), Signal::Barrier(_, barrier)) = target else {
         return Err("a copy to global memory of several blocks".to_owned());
     };
     lanes_of(blocks).try_for_each(|rank| {
         let slot = identity.cluster_slots[rank];
-        issue(world, copy(Place::Shared(slot, to), Signal::Barrier(slot, barrier)))
+        issue(world, copy(CopyEnd::Shared(slot, to), Signal::Barrier(slot, barrier)))
     })
 }
 
@@ -217,7 +217,7 @@ fn tensor_copy(site: &Site<'_>) -> Built {
         let tile = Arc::new(Tile { map, coordinates });
         // The place in shared memory is the target of a load and the source of a store; the other side is in the tensor map.
         let copy = |to, signal| Copy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
-        let target = (Place::Shared(slot, offset), signal);
+        let target = (CopyEnd::Shared(slot, offset), signal);
         match blocks {
             Some(blocks) => issue_to_blocks(identity, world, warp.read(blocks)[lane] >> 16, target, copy),
             None => issue(world, copy(target.0, target.1)),
@@ -228,23 +228,23 @@ fn tensor_copy(site: &Site<'_>) -> Built {
 
 /// Copies a box of a tensor: to shared memory if a barrier is signaled, else from there.
 fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), String> {
-    let Place::Shared(slot, start) = copy.to else { return Err("a tensor copy without a place in shared memory".to_owned()) };
+    let CopyEnd::Shared(slot, start) = copy.to else { return Err("a tensor copy without a place in shared memory".to_owned()) };
     if !start.is_multiple_of(BOX_ALIGNMENT) {
         return Err(format!("a box at {start:#x} of shared memory is not aligned to {BOX_ALIGNMENT} bytes"));
     }
     let size = tile.map.element_bytes();
     let is_load = matches!(copy.signal, Signal::Barrier(..));
     tile.map.visit(&tile.coordinates, start, |shared, global| {
-        let shared = Place::Shared(slot, shared);
+        let shared = CopyEnd::Shared(slot, shared);
         let mut value = [0; UNIT];
         match (global, is_load) {
             (None, false) => return Ok(()),
             (None, true) => {}
-            (Some(address), true) => value[..size].copy_from_slice(unit_of(world, Place::Global(address), 0, size)?),
+            (Some(address), true) => value[..size].copy_from_slice(unit_of(world, CopyEnd::Global(address), 0, size)?),
             (Some(_), false) => value[..size].copy_from_slice(unit_of(world, shared, 0, size)?),
         }
         let target = match global {
-            Some(address) if !is_load => Place::Global(address),
+            Some(address) if !is_load => CopyEnd::Global(address),
             _ => shared,
         };
         unit_of(world, target, 0, size)?.copy_from_slice(&value[..size]);
@@ -294,9 +294,9 @@ fn store_async(site: &Site<'_>) -> Built {
             let (slot, start) = space::in_cluster(&warp.identity, address).map_err(fail)?;
             let (barrier_slot, barrier) = space::in_cluster(&warp.identity, word(pair.plus(1))).map_err(fail)?;
             let signal = Signal::Barrier(barrier_slot, barrier);
-            let to = Place::Shared(slot, start);
+            let to = CopyEnd::Shared(slot, start);
             let reduction = reduction.clone();
-            issue(world, Copy { from: Place::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
+            issue(world, Copy { from: CopyEnd::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
         }
         Ok(())
     }))
@@ -369,7 +369,7 @@ fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
     for offset in (0..pieces).step_by(UNIT) {
         let mut unit = [0; UNIT];
         match copy.from {
-            Place::Value(value) => unit = value,
+            CopyEnd::Value(value) => unit = value,
             from => unit.copy_from_slice(unit_of(world, from, offset, UNIT)?),
         }
         let unit = &unit[..size];
@@ -396,19 +396,19 @@ fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
 }
 
 /// Returns `bytes` bytes of memory, at most a unit.
-fn unit_of<'w>(world: &'w mut World<'_>, place: Place, offset: usize, bytes: usize) -> Result<&'w mut [u8], String> {
+fn unit_of<'w>(world: &'w mut World<'_>, place: CopyEnd, offset: usize, bytes: usize) -> Result<&'w mut [u8], String> {
     match place {
-        Place::Global(address) => {
+        CopyEnd::Global(address) => {
             let address = address + offset as u64;
             world.memory.write(address, bytes).map_err(|fault| format!("a copy accesses {bytes} bytes at {:#x}", fault.address))
         }
-        Place::Shared(slot, start) => {
+        CopyEnd::Shared(slot, start) => {
             let start = start as usize + offset;
             let memory = &mut world.shared[slot];
             let is_aligned = start.is_multiple_of(bytes);
             let found = memory.get_mut(start..start + bytes).filter(|_| is_aligned);
             found.ok_or_else(|| format!("a copy accesses {bytes} bytes at {start:#x} of shared memory"))
         }
-        Place::Value(_) => Err("a store to a value".to_owned()),
+        CopyEnd::Value(_) => Err("a store to a value".to_owned()),
     }
 }

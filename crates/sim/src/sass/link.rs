@@ -44,7 +44,7 @@ fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, reloca
         Located::Constant(offset) | Located::Shared(offset) => offset,
         Located::Nowhere => return Err(bad("the symbol is nowhere")),
     };
-    let field = Field::of(kind).ok_or_else(|| bad("not known"))?;
+    let field = RelocatedBits::of(kind).ok_or_else(|| bad("not known"))?;
     let bytes = sections.bytes[patched].as_mut().ok_or_else(|| bad("the section has no bytes"))?;
     let start = usize::try_from(relocation.offset).map_err(|_| bad("outside the section"))?;
     let bytes = bytes.get_mut(start..start + field.bytes).ok_or_else(|| bad("outside the section"))?;
@@ -61,7 +61,7 @@ fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, reloca
 }
 
 /// The bits of a section that a relocation type replaces by bits of an address.
-struct Field {
+struct RelocatedBits {
     /// Number of bytes read and written.
     bytes: usize,
     /// Number of low address bits that are dropped.
@@ -70,11 +70,11 @@ struct Field {
     runs: &'static [(u32, u32)],
 }
 
-impl Field {
+impl RelocatedBits {
     /// Returns the field of a relocation type; `None` for unsupported types.
-    fn of(kind: RelocationType) -> Option<Field> {
-        let data = |bytes, shift, runs| Some(Field { bytes, shift, runs });
-        let word = |shift, runs| Some(Field { bytes: 16, shift, runs });
+    fn of(kind: RelocationType) -> Option<RelocatedBits> {
+        let data = |bytes, shift, runs| Some(RelocatedBits { bytes, shift, runs });
+        let word = |shift, runs| Some(RelocatedBits { bytes: 16, shift, runs });
         match kind.name()? {
             "32" | "G32" | "FUNC_DESC_32" | "UNIFIED_32" => data(4, 0, &[(0, 32)]),
             "64" | "G64" | "FUNC_DESC_64" | "UNIFIED" => data(8, 0, &[(0, 64)]),
@@ -96,7 +96,7 @@ impl Field {
             "CONST_FIELD22_37" => word(0, &[(37, 17)]),
             name => {
                 let byte = ["G8_", "8_", "UNIFIED_8_", "FUNC_DESC_8_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
-                Some(Field { bytes: 1, shift: byte.parse().ok()?, runs: &[(0, 8)] })
+                Some(RelocatedBits { bytes: 1, shift: byte.parse().ok()?, runs: &[(0, 8)] })
             }
         }
     }
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn a_field_gives_back_what_it_was_given() {
-        let call = Field::of(RelocationType::R_CUDA_ABS55_16_34).unwrap();
+        let call = RelocatedBits::of(RelocationType::R_CUDA_ABS55_16_34).unwrap();
         let word = call.put(!0, 0x7d00_1234_5670);
         assert_eq!(call.get(word), 0x7d00_1234_5670);
         assert_eq!(word & 0xffff, 0xffff);
-        let high = Field::of(RelocationType::R_CUDA_ABS32_HI_32).unwrap();
+        let high = RelocatedBits::of(RelocationType::R_CUDA_ABS32_HI_32).unwrap();
         assert_eq!(high.put(0, 0x7d00_1234_5670) >> 32, 0x7d00);
     }
 }

@@ -143,7 +143,7 @@ fn exchange(site: &Site<'_>) -> Built {
 
 /// The numbers of arrivals and transactions of an instruction.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ArrivalKind {
     /// `.A1T0`
     One,
     /// `.ART0`: the operand is the number of arrivals.
@@ -160,9 +160,14 @@ enum Kind {
 
 /// `SYNCS.ARRIVE.TRANS64 d, [address], count`
 fn arrive(site: &Site<'_>) -> Built {
-    let kinds =
-        [(".A1T0", Kind::One), (".ART0", Kind::Many), (".A0T1", Kind::ExpectOne), (".A0TR", Kind::Expect), (".A0TX", Kind::Complete)];
-    let kind = site.one_of(&kinds).unwrap_or(Kind::Expecting);
+    let kinds = [
+        (".A1T0", ArrivalKind::One),
+        (".ART0", ArrivalKind::Many),
+        (".A0T1", ArrivalKind::ExpectOne),
+        (".A0TR", ArrivalKind::Expect),
+        (".A0TX", ArrivalKind::Complete),
+    ];
+    let kind = site.one_of(&kinds).unwrap_or(ArrivalKind::Expecting);
     let drops = site.has(".OPTOUT");
     if site.has(".TMASK") {
         return Err(site.unsupported("an arrival that returns a mask of threads"));
@@ -178,12 +183,12 @@ fn arrive(site: &Site<'_>) -> Built {
             let count = counts[lane];
             states[lane] = change_at(warp, world, addresses[lane], |barrier| {
                 let (arrivals, transactions) = match kind {
-                    Kind::One => (1, 0),
-                    Kind::Many => (u64::from(count), 0),
-                    Kind::Expecting => (1, i64::from(count)),
-                    Kind::ExpectOne => (0, 1),
-                    Kind::Expect => (0, i64::from(count)),
-                    Kind::Complete => (0, -i64::from(count)),
+                    ArrivalKind::One => (1, 0),
+                    ArrivalKind::Many => (u64::from(count), 0),
+                    ArrivalKind::Expecting => (1, i64::from(count)),
+                    ArrivalKind::ExpectOne => (0, 1),
+                    ArrivalKind::Expect => (0, i64::from(count)),
+                    ArrivalKind::Complete => (0, -i64::from(count)),
                 };
                 if drops {
                     barrier.expected = barrier.expected.checked_sub(arrivals).ok_or("more threads leave a barrier than it expects")?;

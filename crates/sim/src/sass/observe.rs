@@ -61,12 +61,12 @@ pub struct Trace {
     lane: Option<usize>,
     /// Keep only this (block, warp); `None` for all warps.
     only: Option<(u64, u32)>,
-    warps: FxHashMap<(u64, u32), VecDeque<Entry>>,
+    warps: FxHashMap<(u64, u32), VecDeque<ExecutedInst>>,
 }
 
 /// An executed instruction.
 #[derive(Clone, Debug)]
-struct Entry {
+struct ExecutedInst {
     offset: u64,
     group: Mask,
     active: Mask,
@@ -89,7 +89,7 @@ impl Trace {
     pub fn text(&self, block: u64, warp: u32) -> String {
         let mut out = String::new();
         for entry in self.warps.get(&(block, warp)).into_iter().flatten() {
-            let Entry { offset, group, active, text, values } = entry;
+            let ExecutedInst { offset, group, active, text, values } = entry;
             let _ = writeln!(out, "{offset:6x} {group:08x} {active:08x}  {text:60} {values}");
         }
         out
@@ -107,7 +107,7 @@ impl Observer for Trace {
         }
         let offset = issue.address - issue.function;
         let text = oriole_isa::print(issue.word, issue.target, offset).unwrap_or_default();
-        entries.push_back(Entry { offset, group: issue.group, active: issue.active, text, values: String::new() });
+        entries.push_back(ExecutedInst { offset, group: issue.group, active: issue.active, text, values: String::new() });
     }
 
     fn executed(&mut self, issue: &Issue<'_>, warp: &Warp) {

@@ -30,24 +30,24 @@ const SIZE: usize = 8;
 
 /// A step of the products.
 #[derive(Clone, Copy)]
-struct Step {
+struct ProductStep {
     number: usize,
     d_is_half: bool,
     c_is_half: bool,
 }
 
 /// Reads the formats of D and C and the number of the step: `.884.F32.F16.STEP2`.
-fn step(site: &Site<'_>) -> Option<Step> {
+fn step(site: &Site<'_>) -> Option<ProductStep> {
     let words: Vec<&str> = site.instruction.modifiers.iter().flat_map(|modifier| modifier.spelling().split('.')).collect();
     let mut formats = words.iter().filter(|word| matches!(**word, "F16" | "F32")).map(|&word| word == "F16");
     let (d_is_half, c_is_half) = (formats.next()?, formats.next()?);
     let number = words.iter().find_map(|word| word.strip_prefix("STEP"))?.parse().ok()?;
     let steps = if d_is_half { 2 } else { 4 };
-    (number < steps && (c_is_half || !d_is_half)).then_some(Step { number, d_is_half, c_is_half })
+    (number < steps && (c_is_half || !d_is_half)).then_some(ProductStep { number, d_is_half, c_is_half })
 }
 
 /// Row and column of an element.
-type Place = (usize, usize);
+type ElementPosition = (usize, usize);
 
 /// Returns a thread's number modulo 4, and 4 for threads 16 to 31.
 fn place(lane: usize) -> (usize, usize) {
@@ -55,19 +55,19 @@ fn place(lane: usize) -> (usize, usize) {
 }
 
 /// Returns the place in A of half `i` of a thread.
-fn in_a(lane: usize, i: usize, is_by_rows: bool) -> Place {
+fn in_a(lane: usize, i: usize, is_by_rows: bool) -> ElementPosition {
     let (t, upper) = place(lane);
     if is_by_rows { (t + upper, i) } else { (i + upper, t) }
 }
 
 /// Returns the place in B of half `i` of a thread.
-fn in_b(lane: usize, i: usize, is_by_rows: bool) -> Place {
+fn in_b(lane: usize, i: usize, is_by_rows: bool) -> ElementPosition {
     let (t, upper) = place(lane);
     if is_by_rows { (t, i + upper) } else { (i, t + upper) }
 }
 
 /// Returns the place in C or D of an element of a step.
-fn in_sum(lane: usize, step: usize, element: usize, is_half: bool) -> Place {
+fn in_sum(lane: usize, step: usize, element: usize, is_half: bool) -> ElementPosition {
     let (t, upper) = place(lane);
     if is_half {
         return (t + upper, 4 * step + element);
@@ -78,7 +78,7 @@ fn in_sum(lane: usize, step: usize, element: usize, is_half: bool) -> Place {
 
 /// Builds a step.
 pub fn build(site: &Site<'_>, core: TensorCore) -> Built {
-    let Step { number: step, d_is_half, c_is_half } = step(site).ok_or_else(|| site.unsupported("this step of a matrix product"))?;
+    let ProductStep { number: step, d_is_half, c_is_half } = step(site).ok_or_else(|| site.unsupported("this step of a matrix product"))?;
     if site.has(".SATFINITE") {
         return Err(site.unsupported("matrix products with .SATFINITE"));
     }
@@ -127,7 +127,7 @@ pub fn build(site: &Site<'_>, core: TensorCore) -> Built {
 type Elements = [[[u64; SIZE]; SIZE]; 4];
 
 /// Collects the four halves of each thread.
-fn halves(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> Place) -> Elements {
+fn halves(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> ElementPosition) -> Elements {
     let mut elements = Elements::default();
     for (number, words) in [0, 1].map(|number| register(warp, first, number)).into_iter().enumerate() {
         for (lane, word) in words.into_iter().enumerate() {
@@ -141,7 +141,7 @@ fn halves(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> Place
 }
 
 /// Collects the two singles of each thread.
-fn singles(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> Place) -> Elements {
+fn singles(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> ElementPosition) -> Elements {
     let mut elements = Elements::default();
     for (number, words) in [0, 1].map(|number| register(warp, first, number)).into_iter().enumerate() {
         for (lane, word) in words.into_iter().enumerate() {

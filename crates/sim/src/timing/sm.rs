@@ -56,7 +56,7 @@ struct RunningBlock {
 }
 
 /// A sub-partition: one warp scheduler with its pipes and register banks.
-struct Part {
+struct SubPartition {
     /// Cycle from which each pipe is free.
     pipes: [u64; PIPES],
     /// Cycle from which each register bank is free.
@@ -86,7 +86,7 @@ pub struct Multiprocessor<'t> {
     memory: MemorySystem<'t>,
     /// The instruction cache, by line number.
     code: Cache,
-    parts: Vec<Part>,
+    parts: Vec<SubPartition>,
     warps: Vec<RunningWarp<'t>>,
     blocks: Vec<RunningBlock>,
     /// Cycle from which the barrier unit counts further arrivals.
@@ -101,7 +101,7 @@ impl<'t> Multiprocessor<'t> {
     /// Makes an idle multiprocessor that will replay instructions of `trace`.
     pub fn new(figures: &'t Figures, trace: &'t Trace, context: LaunchContext) -> Multiprocessor<'t> {
         let costs = figures.costs;
-        let part = || Part {
+        let part = || SubPartition {
             pipes: [0; PIPES],
             banks: vec![0; costs.register_banks as usize],
             last: None,
@@ -182,7 +182,7 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Returns the cycle from which all units accept `op`, and the unit that determines it.
-    fn units_ready(&self, part: &Part, op: &Op) -> (u64, Reason) {
+    fn units_ready(&self, part: &SubPartition, op: &Op) -> (u64, Reason) {
         let pipe = |pipe: Pipe| if pipe == Pipe::None { 0 } else { part.pipes[pipe as usize] };
         let (mut ready, place) = match op.pipe_use {
             PipeUse::One(one) => (pipe(one), one),
@@ -204,14 +204,14 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Returns whether a warp can issue its next instruction in cycle `now`.
-    fn may_issue(&self, part: &Part, warp: usize, now: u64) -> bool {
+    fn may_issue(&self, part: &SubPartition, warp: usize, now: u64) -> bool {
         let state = &self.warps[warp];
         state.ready <= now && self.units_ready(part, self.op(state)).0 <= now
     }
 
     /// Returns whether a warp can issue its next instruction in the cycle in which it has just issued one. Register banks deliver the
     /// operands of both.
-    fn may_issue_second(&self, part: &Part, warp: usize, now: u64) -> bool {
+    fn may_issue_second(&self, part: &SubPartition, warp: usize, now: u64) -> bool {
         let state = &self.warps[warp];
         state.ready <= now
             && match self.units_ready(part, self.op(state)) {

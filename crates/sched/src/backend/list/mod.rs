@@ -28,7 +28,7 @@ use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::PressureTracker;
 use priority::{Candidate, Statistics, StepContext};
-use ready::Ready;
+use ready::ReadySet;
 
 /// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
 const LONGEST_REGION: usize = 4095;
@@ -59,7 +59,7 @@ struct ListScheduler<'a> {
     /// State of the pipeline.
     clock: Clock<'a>,
     /// The ready items.
-    ready: Ready,
+    ready: ReadySet,
     /// The part of the state that depends on earlier decisions.
     state: PickState,
     /// For each item, whether some successor waits for its scoreboard.
@@ -160,7 +160,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         scoreboard_sequence: vec![priority::NO_SEQUENCE; graph.nodes()],
         next_sequence: 0,
         clock: Clock::new(costs),
-        ready: Ready::default(),
+        ready: ReadySet::default(),
         state: PickState {
             readers_to_drain: 0,
             hot_cold_active: true,

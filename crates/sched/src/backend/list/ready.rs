@@ -15,7 +15,7 @@ const BY_TIME: usize = 8;
 
 /// The ready list: items whose predecessors have all issued, by node number.
 #[derive(Default)]
-pub(super) struct Ready {
+pub(super) struct ReadySet {
     /// Items with available operands: critical path to the end in cycles, descending, and node.
     by_height: BTreeSet<(Reverse<u32>, u32)>,
     /// The same items, in the original order.
@@ -24,7 +24,7 @@ pub(super) struct Ready {
     waiting: BTreeSet<(u32, u32)>,
 }
 
-impl Ready {
+impl ReadySet {
     /// Inserts an item whose operands arrive in cycle `earliest`; `cycle` is the current cycle.
     pub(super) fn insert(&mut self, node: u32, earliest: u32, height: u32, cycle: u32) {
         if earliest > cycle {

@@ -82,7 +82,7 @@ use super::weighted::registers::Groups;
 use crate::pressure::PressureTracker;
 use cache::OrderCache;
 use problem::Problem;
-use score::{ScoreMeasurements, Weights};
+use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
 /// Step of the priorities of the fourth plan, in cycles.
@@ -180,7 +180,7 @@ fn uniform_trace(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pi
 /// the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
-    let weights = Weights::for_problem(problem);
+    let weights = TreeWeights::for_problem(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
     let mut best: Option<(AttemptPlan, Vec<u32>)> = None;

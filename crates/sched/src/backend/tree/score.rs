@@ -27,7 +27,7 @@ const OVER_BUDGET: f64 = 4096.0;
 
 /// Weights of the parts of a score, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Weights {
+pub(super) struct TreeWeights {
     /// Weight of a cycle of the order's length.
     pub cycle_weight: f64,
     /// Penalty for each register above the budget, in cycles.
@@ -40,15 +40,21 @@ pub(super) struct Weights {
     pub conflict_penalty: f64,
 }
 
-impl Weights {
+impl TreeWeights {
     /// Returns the weights for the mode and the stage of a problem.
-    pub(super) fn for_problem(problem: &Problem<'_>) -> Weights {
+    pub(super) fn for_problem(problem: &Problem<'_>) -> TreeWeights {
         let register_penalty = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict_penalty = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
-            Weights { cycle_weight: 1.0, over_budget_penalty: OVER_BUDGET, register_penalty, reuse_hit_gain: 0.0, conflict_penalty: 0.0 }
+            TreeWeights {
+                cycle_weight: 1.0,
+                over_budget_penalty: OVER_BUDGET,
+                register_penalty,
+                reuse_hit_gain: 0.0,
+                conflict_penalty: 0.0,
+            }
         } else {
-            Weights {
+            TreeWeights {
                 cycle_weight: 1.0,
                 over_budget_penalty: 0.0,
                 register_penalty: 0.0,
@@ -85,7 +91,7 @@ impl ScoreMeasurements {
     }
 
     /// Returns the score, in negated cycles. Higher is better.
-    pub(super) fn score(&self, weights: &Weights) -> f64 {
+    pub(super) fn score(&self, weights: &TreeWeights) -> f64 {
         let cycles = f64::from(self.exit_cycle + self.length.done) / 2.0;
         weights.reuse_hit_gain * f64::from(self.reuse_hits)
             - weights.cycle_weight * cycles

@@ -492,9 +492,9 @@ impl AttemptSearch<'_> {
             self.ports.step(&problem.ports[node as usize], at);
         }
         if problem.settings.mode == ScheduleMode::DynBatch {
-            let is_product = self.unit(node) == Unit::Tensor.index();
+            let is_matrix_product = self.unit(node) == Unit::Tensor.index();
             let size = if self.batch_slots_left > 0 { self.batch_slots_left } else { problem.settings.knobs.batch };
-            self.batch_slots_left = if is_product { size.saturating_sub(1) } else { 0 };
+            self.batch_slots_left = if is_matrix_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
         let AttemptSearch { earliest, unissued_predecessors, .. } = self;

@@ -100,16 +100,16 @@ pub(super) struct Pass<'a> {
 
 /// A scored item of the window.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct ScoredItem {
     /// Position of the item in the original order, counted in the direction of the pass.
     rank: u32,
     /// The score of the item.
     score: CandidateScore,
 }
 
-impl Candidate {
+impl ScoredItem {
     /// Returns whether the candidate is better than `other`; the lower rank breaks ties. Every candidate is better than none.
-    fn beats(&self, other: Option<&Candidate>) -> bool {
+    fn beats(&self, other: Option<&ScoredItem>) -> bool {
         other.is_none_or(|other| self.score.beats(&other.score).unwrap_or(self.rank < other.rank))
     }
 }
@@ -171,7 +171,7 @@ impl<'a> Pass<'a> {
             found.order.push(node);
             if self.settings.trace {
                 let reason = second.map_or(Reason::OnlyOne, |second| best.score.reason(&second.score));
-                let position = |candidate: &Candidate| start + self.view.rank(candidate.rank) as usize;
+                let position = |candidate: &ScoredItem| start + self.view.rank(candidate.rank) as usize;
                 found.picks.push(Pick { picked: position(&best), runner_up: second.as_ref().map(position), reason, cycle: 0 });
             }
         }
@@ -234,7 +234,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the best and the second-best candidate of the window. The second-best one is exact only when tracing.
-    fn pick(&mut self) -> (Candidate, Option<Candidate>) {
+    fn pick(&mut self) -> (ScoredItem, Option<ScoredItem>) {
         let (view, work) = (&self.view, self.unit_uses);
         self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
         let (mut window, mut stalls) = (std::mem::take(&mut self.window), std::mem::take(&mut self.stalls));
@@ -245,10 +245,10 @@ impl<'a> Pass<'a> {
         let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, prices) = self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let all_scoreboards_used = self.all_scoreboards_in_use();
-        let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
+        let (mut best, mut second): (Option<ScoredItem>, Option<ScoredItem>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {
             let measures = self.measure(self.view.rank(rank), wait - shortest, all_scoreboards_used);
-            let candidate = Candidate { rank, score: self.weights.score(&measures, live, &prices) };
+            let candidate = ScoredItem { rank, score: self.weights.score(&measures, live, &prices) };
             if candidate.beats(best.as_ref()) {
                 second = best.replace(candidate);
             } else if self.settings.trace && candidate.beats(second.as_ref()) {

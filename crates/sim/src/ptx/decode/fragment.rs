@@ -9,10 +9,10 @@ use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Accumulator, Action, Fragment, FragmentMove, Mma, Role, Slot, Source};
 
 /// Rows of A, columns of B, and their length.
-type Shape = [usize; 3];
+type MatrixProductShape = [usize; 3];
 
 /// Returns whether A has so few rows that the machine multiplies the transposed matrices.
-fn is_swapped([rows, columns, _]: Shape) -> bool {
+fn is_swapped([rows, columns, _]: MatrixProductShape) -> bool {
     rows == 8 && columns == 32
 }
 
@@ -35,7 +35,7 @@ enum Matrix {
 }
 
 /// Returns the distribution of a matrix over the registers of a warp.
-fn fragment(matrix: Matrix, shape: Shape, ty: ScalarType) -> Fragment {
+fn fragment(matrix: Matrix, shape: MatrixProductShape, ty: ScalarType) -> Fragment {
     let [rows, columns, depth] = shape;
     let element_bits = element_bits(ty);
     let swapped = is_swapped(shape);

@@ -24,17 +24,17 @@ pub(crate) fn cell(thread: usize, transposed: bool) -> [(usize, usize); 2] {
 }
 
 /// Operands of a matrix instruction.
-struct Shape {
+struct MatrixAccess {
     matrices: u16,
     transposed: bool,
 }
 
 /// Decodes the number of matrices and the layout.
-fn shape(site: &Site<'_>) -> Result<Shape, Unsupported> {
+fn shape(site: &Site<'_>) -> Result<MatrixAccess, Unsupported> {
     if !site.has(".16") || !(site.has(".M88") || site.has(".MT88")) {
         return Err(site.unsupported("matrices of this shape"));
     }
-    Ok(Shape { matrices: site.one_of(&[(".2", 2), (".4", 4)]).unwrap_or(1), transposed: site.has(".MT88") })
+    Ok(MatrixAccess { matrices: site.one_of(&[(".2", 2), (".4", 4)]).unwrap_or(1), transposed: site.has(".MT88") })
 }
 
 /// Reports an error unless all 32 threads are active.
@@ -47,7 +47,7 @@ pub(crate) fn whole_warp(warp: &Warp, mask: Mask) -> Result<(), Fault> {
 
 /// Builds `LDSM d, [address]`.
 pub fn load(site: &Site<'_>) -> Built {
-    let Shape { matrices, transposed } = shape(site)?;
+    let MatrixAccess { matrices, transposed } = shape(site)?;
     let mut operands = site.operands();
     let d = operands.wide_destination(matrices)?;
     let address = Address::take(site, &mut operands, false)?;
@@ -75,7 +75,7 @@ pub fn load(site: &Site<'_>) -> Built {
 
 /// Builds `STSM [address], a`.
 pub fn store(site: &Site<'_>) -> Built {
-    let Shape { matrices, transposed } = shape(site)?;
+    let MatrixAccess { matrices, transposed } = shape(site)?;
     let mut operands = site.operands();
     let address = Address::take(site, &mut operands, false)?;
     let first: Row = operands.rows(matrices)?;

@@ -1,0 +1,30 @@
+//! The integration tests of this crate in one program, which is linked once. `cargo test --test it NAME::` runs those of one file.
+
+mod cache;
+mod command_line;
+mod common;
+mod compile;
+mod consumers;
+mod debug_info;
+mod explain;
+mod growth;
+mod install_files;
+mod internal_error;
+mod limits;
+mod many_files;
+mod oriole;
+mod output_files;
+mod passes;
+mod profile;
+mod ptxas;
+mod run;
+mod sass;
+mod sass_oracle;
+mod sched_output;
+mod streams;
+mod terminal;
+mod time_trace;
+mod tools_patch;
+mod unwinding;
+mod verify;
+mod verify_notes;

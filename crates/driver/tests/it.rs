@@ -1,0 +1,15 @@
+//! The integration tests of this crate in one program, which is linked once. `cargo test --test it NAME::` runs those of one file.
+
+mod bisect;
+mod calls;
+mod debug_registers;
+mod hardware_profile;
+mod parameters;
+mod quad_products;
+mod references;
+mod scheduling;
+mod scheduling_report;
+mod targets;
+mod tensor_memory;
+mod textures;
+mod volta_products;

@@ -1,0 +1,4 @@
+//! The integration tests of this crate in one program, which is linked once. `cargo test --test it NAME::` runs those of one file.
+
+mod instruction_table;
+mod profile_file;

@@ -1,0 +1,7 @@
+//! The integration tests of this crate in one program, which is linked once. `cargo test --test it NAME::` runs those of one file.
+
+mod analysis;
+mod common;
+mod ssa;
+mod text;
+mod uniformity;

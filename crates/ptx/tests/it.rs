@@ -1,0 +1,7 @@
+//! The integration tests of this crate in one program, which is linked once. `cargo test --test it NAME::` runs those of one file.
+
+mod diagnostics;
+mod fuzz_smoke;
+mod modules;
+mod robustness;
+mod round_trip;
