@@ -109,7 +109,12 @@ impl Cubin {
 
     /// Returns the bytes of the file.
     pub fn write(&self) -> Result<Vec<u8>> {
-        crate::write::write(self)
+        self.write_with(&run_in_order)
+    }
+
+    /// Returns the bytes of the file. Sections are encoded on threads of the caller.
+    pub fn write_with(&self, runner: &Runner<'_>) -> Result<Vec<u8>> {
+        crate::write::write(self, runner)
     }
 
     /// Returns the offset and size of each section in the file that [`Cubin::write`] returns.

@@ -35,13 +35,10 @@ const RELOCATION_ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 
 const MERCURY_FRAME_RELOCATION: RelocationType = RelocationType(0x1003d);
 
 /// Builds the file.
-pub(super) fn assemble(module: &Module) -> Result<Cubin> {
+pub(super) fn assemble(module: &Module, runner: &Runner<'_>) -> Result<Cubin> {
     module.check()?;
     let maker = Maker::new(module);
-    let mut sections = Vec::with_capacity(maker.roles.len());
-    for &role in &maker.roles {
-        sections.push(maker.section(role)?);
-    }
+    let sections: Vec<Section> = map_with(runner, &maker.roles, |&role| maker.section(role)).into_iter().collect::<Result<_>>()?;
     let cuinfo = maker.index(Role::CudaNote);
     let traits = &module.traits;
     let (os_abi, flags, version) = if traits.has_old_format() {

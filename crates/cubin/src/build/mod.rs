@@ -366,7 +366,12 @@ impl Module {
 
     /// Builds the file.
     pub fn build(&self) -> Result<Cubin> {
-        assemble::assemble(self)
+        self.build_with(&run_in_order)
+    }
+
+    /// Builds the file, with the sections on threads of the caller.
+    pub fn build_with(&self, runner: &Runner<'_>) -> Result<Cubin> {
+        assemble::assemble(self, runner)
     }
 
     /// Returns whether the file is relocatable.
