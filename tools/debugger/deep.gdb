@@ -13,6 +13,7 @@ info args
 up
 info locals
 delete
+frame 0
 finish
 step
 info locals

@@ -14,7 +14,8 @@ int main(int argc, char **argv)
     CHECK(cuMemcpyHtoD(in, values, sizeof values));
     void *arguments[] = {&out, &in, &n};
     CHECK(cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, 0, arguments, 0));
-    CHECK(cuCtxSynchronize()); CHECK(cuMemcpyDtoH(results, out, sizeof results));
-    for (int i = 0; i < 32 && i < threads; i++) printf("%d ", results[i]);
+    if (threads > 32) threads = 32;
+    CHECK(cuCtxSynchronize()); CHECK(cuMemcpyDtoH(results, out, threads * sizeof(int)));
+    for (int i = 0; i < threads; i++) printf("%d ", results[i]);
     printf("\n");
 }

@@ -11,6 +11,7 @@ use crate::compat::{CompatCode, CompatValue};
 use crate::error::{Error, Result};
 use crate::info::Attribute;
 use crate::note::Note;
+use crate::runner::{Runner, run_in_order};
 use crate::section::{Content, Section, SectionKind, SectionType};
 use crate::segment::{FileRange, Segment};
 use crate::symbol::Symbol;

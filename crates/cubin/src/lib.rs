@@ -61,7 +61,7 @@ mod write;
 pub use container::{Compression, Image, ImageKind, open};
 pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
 pub use error::{Error, Result};
-pub use runner::{Runner, run_in_order};
 pub use index::CubinIndex;
+pub use runner::{Runner, run_in_order};
 pub use strings::StringTable;
 pub use target::FileTraits;

@@ -102,6 +102,7 @@ use crate::error::Result;
 use crate::info::{Attribute, Code};
 use crate::note::ToolInfo;
 use crate::relocation::Relocation;
+use crate::runner::{Runner, run_in_order};
 use crate::target::FileTraits;
 
 /// The parts of a cubin.
