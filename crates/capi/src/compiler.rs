@@ -115,11 +115,9 @@ fn run<T: Send>(is_short: bool, body: impl FnOnce() -> T + Send) -> thread::Resu
     if is_short {
         return call();
     }
-    thread::scope(|scope| {
-        match thread::Builder::new().name("oriole".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
-            Ok(thread) => thread.join().and_then(|result| result),
-            Err(error) => Err(Box::new(format!("no thread can be created: {error}")) as Box<dyn Any + Send>),
-        }
+    thread::scope(|scope| match thread::Builder::new().name("oriole".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
+        Ok(thread) => thread.join().and_then(|result| result),
+        Err(error) => Err(Box::new(format!("no thread can be created: {error}")) as Box<dyn Any + Send>),
     })
 }
 

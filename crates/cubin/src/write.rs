@@ -110,7 +110,9 @@ fn encode_simple(section: &Section) -> Result<Option<Cow<'_, [u8]>>> {
         Content::CallGraph(edges) => Cow::Owned(callgraph::encode(edges)),
         Content::Relocations(list) => Cow::Owned(relocation::encode(list, section.section_type != SectionType::REL)?),
         Content::Notes(notes) => Cow::Owned(note::encode(notes)?),
-        Content::NoBits(_) | Content::SameAs(_) | Content::Strings(_) | Content::Symbols(_) | Content::SymbolSections(_) => return Ok(None),
+        Content::NoBits(_) | Content::SameAs(_) | Content::Strings(_) | Content::Symbols(_) | Content::SymbolSections(_) => {
+            return Ok(None);
+        }
     }))
 }
 

@@ -172,8 +172,7 @@ impl FunctionFacts {
 /// callers.
 fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
-    let may_wait =
-        |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
+    let may_wait = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
     // Instructions share their forms, so most modules are done here.
     if !module.forms.iter().any(may_wait) {
         return FxHashSet::default();
