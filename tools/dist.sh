@@ -6,7 +6,7 @@
 #   tools/dist.sh deb             the Debian package
 #   tools/dist.sh check           unpacks all packages, runs the programs, compares their cubins
 #   tools/dist.sh reproducible [archive TRIPLE | deb]
-#                                 builds everything, or what is named, from two folders and compares the bytes
+#                                 builds everything, or what is named, from two folders, compares the bytes and keeps one of the packages
 #
 # Needs cargo, git, tar and gzip; for the Debian package dpkg-deb and readelf. A target is installed with `rustup target add TRIPLE`;
 # archives need no C compiler, because all programs are linked with rust-lld. PROFILE chooses the cargo profile: dist (default), or quick for a trial.
@@ -220,6 +220,8 @@ reproducible() {
     step "comparison"
     diff "$work/one/target/packages/SHA256SUMS" "$work/another/deeper/target/packages/SHA256SUMS" || fail "the packages differ; both are under $work"
     cat "$work/one/target/packages/SHA256SUMS"
+    mkdir -p "$out"
+    cp "$work/one/target/packages/"* "$out/"
     rm -rf "$work"
     echo "ok: two builds, same bytes"
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use oriole_ptxas::{CallOutcome, Hooks, Input, Message, MessageKind};
+use oriole_support::SMALL_TEXT_BYTES;
 
 use crate::Status;
 
@@ -70,7 +71,7 @@ impl Compiler {
         }
         let (mut errors, mut info) = (String::new(), String::new());
         let ptx = self.ptx.clone();
-        let outcome = on_large_stack(|| {
+        let outcome = run(ptx.len() <= SMALL_TEXT_BYTES, || {
             let mut sink = |message: &Message<'_>| {
                 let log = if matches!(message.kind, MessageKind::Error | MessageKind::Fatal) { &mut errors } else { &mut info };
                 *log += &message.to_string().replace('\n', CONTINUATION);
@@ -108,14 +109,15 @@ impl Compiler {
     }
 }
 
-/// Runs the compiler on a thread with a large stack and catches panics.
-fn on_large_stack<T: Send>(body: impl FnOnce() -> T + Send) -> thread::Result<T> {
-    thread::scope(|scope| {
-        let call = || panic::catch_unwind(AssertUnwindSafe(body));
-        match thread::Builder::new().name("oriole".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
-            Ok(thread) => thread.join().and_then(|result| result),
-            Err(error) => Err(Box::new(format!("no thread can be created: {error}")) as Box<dyn Any + Send>),
-        }
+/// Runs the compiler and catches panics: on the stack of the caller if it is a short compilation, otherwise on a thread with a large stack.
+fn run<T: Send>(is_short: bool, body: impl FnOnce() -> T + Send) -> thread::Result<T> {
+    let call = || panic::catch_unwind(AssertUnwindSafe(body));
+    if is_short {
+        return call();
+    }
+    thread::scope(|scope| match thread::Builder::new().name("oriole".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
+        Ok(thread) => thread.join().and_then(|result| result),
+        Err(error) => Err(Box::new(format!("no thread can be created: {error}")) as Box<dyn Any + Send>),
     })
 }
 
@@ -140,8 +142,10 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_internal_error() {
-        let payload = on_large_stack(|| -> () { panic!("seven") }).expect_err("the panic is caught");
-        assert_eq!(message_of(payload.as_ref()), "seven");
+        for is_short in [false, true] {
+            let payload = run(is_short, || -> () { panic!("seven") }).expect_err("the panic is caught");
+            assert_eq!(message_of(payload.as_ref()), "seven");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Compiles one file for `oriole compile`: checks it, compiles it, writes the cubin and prints messages.
 
 use std::sync::Arc;
+use std::thread;
 
 use oriole_driver::{CompileError, DebugInfo, DebugKind, Fault, Options, Parallelism, PassOptions, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
+use oriole_ptx::Checked;
 use oriole_ptx::ast::{Function, FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
@@ -111,8 +113,21 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
         // The cubin does not depend on the cache.
         errln!("warning: {name}: the cache cannot be written: {error}");
     }
-    finish(arguments, job, name, &product)
+    let status = finish(arguments, job, name, &product);
+    drop_later(checked);
+    status
 }
+
+/// Frees a large module on another thread, which the end of the process may cut short.
+fn drop_later(checked: Checked) {
+    if checked.module.functions.len() > MANY_FUNCTIONS {
+        // If no thread can be started, the module is freed here.
+        drop(thread::Builder::new().spawn(move || drop(checked)));
+    }
+}
+
+/// Number of functions from which on freeing a module takes longer than starting a thread.
+const MANY_FUNCTIONS: usize = 100;
 
 /// Writes the cubin, if one is requested, and prints messages; returns the exit status.
 fn finish(arguments: &CompileArguments, job: &Job<'_>, name: &str, product: &Product) -> Result<u8, String> {

@@ -11,6 +11,7 @@ use crate::compat::{CompatCode, CompatValue};
 use crate::error::{Error, Result};
 use crate::info::Attribute;
 use crate::note::Note;
+use crate::runner::{Runner, run_in_order};
 use crate::section::{Content, Section, SectionKind, SectionType};
 use crate::segment::{FileRange, Segment};
 use crate::symbol::Symbol;
@@ -109,7 +110,12 @@ impl Cubin {
 
     /// Returns the bytes of the file.
     pub fn write(&self) -> Result<Vec<u8>> {
-        crate::write::write(self)
+        self.write_with(&run_in_order)
+    }
+
+    /// Returns the bytes of the file. Sections are encoded on threads of the caller.
+    pub fn write_with(&self, runner: &Runner<'_>) -> Result<Vec<u8>> {
+        crate::write::write(self, runner)
     }
 
     /// Returns the offset and size of each section in the file that [`Cubin::write`] returns.

@@ -14,14 +14,15 @@ use crate::bytes::{align_up, file_alignment};
 use crate::cubin::{Cubin, EM_CUDA, Piece};
 use crate::error::{Error, Result};
 use crate::read::{HEADER_SIZE, PROGRAM_HEADER_SIZE, SECTION_HEADER_SIZE, TABLE_ALIGNMENT};
-use crate::section::{Content, SectionType};
+use crate::runner::{Runner, map_with, run_in_order};
+use crate::section::{Content, Section, SectionType};
 use crate::segment::{self, Cover, FileRange, HeaderExtent};
 use crate::strings::{Names, StringTable};
 use crate::{callgraph, compat, info, note, relocation, symbol};
 
 /// Returns the bytes of a file.
-pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
-    let encoded = Encoded::new(cubin)?;
+pub(crate) fn write(cubin: &Cubin, runner: &Runner<'_>) -> Result<Vec<u8>> {
+    let encoded = Encoded::new(cubin, runner)?;
     let plan = Plan::new(cubin, &encoded)?;
     let mut out = file_header(cubin, &plan)?;
     for piece in &cubin.layout {
@@ -54,7 +55,7 @@ pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
 
 /// Returns the offset and size of each section in the written file.
 pub(crate) fn places(cubin: &Cubin) -> Result<Vec<FileRange>> {
-    Ok(Plan::new(cubin, &Encoded::new(cubin)?)?.places)
+    Ok(Plan::new(cubin, &Encoded::new(cubin, &run_in_order)?)?.places)
 }
 
 /// The encoded contents, and the offsets of the section names.
@@ -65,13 +66,13 @@ struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    fn new(cubin: &'a Cubin) -> Result<Encoded<'a>> {
+    fn new(cubin: &'a Cubin, runner: &Runner<'_>) -> Result<Encoded<'a>> {
         let mut tables: BTreeMap<usize, Names> = BTreeMap::new();
         let mut contents = Vec::with_capacity(cubin.sections.len());
-        for section in &cubin.sections {
+        let simple = map_with(runner, &cubin.sections, encode_simple);
+        for (section, simple) in cubin.sections.iter().zip(simple) {
             contents.push(match &section.content {
                 Content::NoBits(_) | Content::SameAs(_) | Content::Strings(_) => None,
-                Content::Bytes(bytes) => Some(Cow::Borrowed(&bytes[..])),
                 Content::Symbols(symbols) => {
                     if symbol::need_indices(symbols) && !has_indices(cubin, contents.len()) {
                         return Err(Error::new(format!("`{}` needs a section for large section indices", section.name)));
@@ -83,11 +84,7 @@ impl<'a> Encoded<'a> {
                     Some(Content::Symbols(symbols)) => Some(Cow::Owned(symbol::encode_indices(symbols, words))),
                     _ => return Err(Error::new(format!("section `{}` does not link to a symbol table", section.name))),
                 },
-                Content::Info(attributes) => Some(Cow::Owned(info::encode(attributes)?)),
-                Content::Compat(attributes) => Some(Cow::Owned(compat::encode(attributes)?)),
-                Content::CallGraph(edges) => Some(Cow::Owned(callgraph::encode(edges))),
-                Content::Relocations(list) => Some(Cow::Owned(relocation::encode(list, section.section_type != SectionType::REL)?)),
-                Content::Notes(notes) => Some(Cow::Owned(note::encode(notes)?)),
+                _ => simple?,
             });
         }
         let table = names(cubin, &mut tables, cubin.header.section_names, "the ELF header")?;
@@ -102,6 +99,21 @@ impl<'a> Encoded<'a> {
         }
         Ok(Encoded { contents, names })
     }
+}
+
+/// Returns the bytes of a section that depend on nothing else; `None` for other sections.
+fn encode_simple(section: &Section) -> Result<Option<Cow<'_, [u8]>>> {
+    Ok(Some(match &section.content {
+        Content::Bytes(bytes) => Cow::Borrowed(&bytes[..]),
+        Content::Info(attributes) => Cow::Owned(info::encode(attributes)?),
+        Content::Compat(attributes) => Cow::Owned(compat::encode(attributes)?),
+        Content::CallGraph(edges) => Cow::Owned(callgraph::encode(edges)),
+        Content::Relocations(list) => Cow::Owned(relocation::encode(list, section.section_type != SectionType::REL)?),
+        Content::Notes(notes) => Cow::Owned(note::encode(notes)?),
+        Content::NoBits(_) | Content::SameAs(_) | Content::Strings(_) | Content::Symbols(_) | Content::SymbolSections(_) => {
+            return Ok(None);
+        }
+    }))
 }
 
 /// Returns whether there is a `.symtab_shndx` for the symbol table with index `table`.

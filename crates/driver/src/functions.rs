@@ -3,7 +3,7 @@
 use oriole_cubin::build::Extern;
 use oriole_isa::Target;
 use oriole_isel::{GradientHelp, QuadFetch, prototype};
-use oriole_ptx::ast::{AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
+use oriole_ptx::ast::{AddressBase, Body, Form, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_sched::calls::{CallCosts, CallNode};
 use oriole_support::Name;
@@ -172,12 +172,12 @@ impl FunctionFacts {
 /// callers.
 fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
-    let waits = |body: &Body| {
-        body.instructions
-            .iter()
-            .map(|instruction| &module.forms[instruction.form])
-            .any(|form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned))
-    };
+    let may_wait = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
+    // Instructions share their forms, so most modules are done here.
+    if !module.forms.iter().any(may_wait) {
+        return FxHashSet::default();
+    }
+    let waits = |body: &Body| body.instructions.iter().any(|instruction| may_wait(&module.forms[instruction.form]));
     let mut callers: FxHashMap<Name, Vec<Name>> = FxHashMap::default();
     let mut work = Vec::new();
     for function in &module.functions {
@@ -204,9 +204,10 @@ const CYCLES_PER_STATEMENT: u32 = 5;
 /// Returns the estimated execution time of each function of a module, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let module = index.module;
+    let any_calls = module.forms.iter().any(|form| form.opcode == Opcode::Call);
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
-        let has_calls = has_calls(module, function);
+        let has_calls = any_calls && has_calls(module, function);
         let own_cycles = CYCLES_PER_STATEMENT.saturating_mul(body.instructions.len() as u32);
         let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolve_alias(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();

@@ -10,7 +10,7 @@ use crate::debug::variables::{FunctionVariables, VariableRegisters, variable_reg
 use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
-use crate::{functions, registers, variables};
+use crate::{functions, parallel, registers, variables};
 
 /// A function to compile.
 pub struct Job<'m> {
@@ -79,22 +79,26 @@ pub fn jobs<'m>(
     machine: &Machine,
 ) -> Vec<Job<'m>> {
     let has_callers_elsewhere = options.relocatable || options.tools_patch || modules.len() > 1;
-    let mut jobs = Vec::new();
+    let (mut jobs, mut fewest) = (Vec::new(), Vec::new());
     for (number, &module) in modules.iter().enumerate() {
         let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
         let mut debug_variables = if options.keeps_variables() { variable_registers(module) } else { VariableRegisters::default() };
-        jobs.extend(wanted.into_iter().map(|id| Job {
-            debug_variables: debug_variables.remove(&id).unwrap_or_default(),
-            ..Job::new(number, module, id, &layouts[number], options.target)
-        }));
+        let new = |&id: &FunctionId| {
+            let fewest = functions::min_registers_for_calls(module, &module.functions[id], options.target);
+            (Job::new(number, module, id, &layouts[number], options.target), fewest)
+        };
+        for (job, registers) in parallel::map_short_jobs(&options.hooks.parallelism, &wanted, new) {
+            jobs.push(Job { debug_variables: debug_variables.remove(&job.id).unwrap_or_default(), ..job });
+            fewest.push(registers);
+        }
     }
-    limit_registers(&mut jobs, options, machine);
+    limit_registers(&mut jobs, &fewest, options, machine);
     jobs
 }
 
 /// Sets the register limits. A device function runs with the registers of the kernel that calls it, so its limit is at most the lowest
-/// limit of the file's kernels.
-fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
+/// limit of the file's kernels. `fewest` has the number of registers that the calls of each function need.
+fn limit_registers(jobs: &mut [Job<'_>], fewest: &[u32], options: &Options, machine: &Machine) {
     for job in jobs.iter_mut() {
         if job.is_kernel() {
             job.bounds = registers::complete_bounds(&job.bounds, options);
@@ -103,9 +107,8 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
     }
     let by_option = options.max_function_registers.filter(|_| options.relocatable).unwrap_or(u32::MAX);
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
-    for job in jobs {
+    for (job, &fewest) in jobs.iter_mut().zip(fewest) {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions).min(by_option) };
-        let fewest = functions::min_registers_for_calls(job.module, job.function(), options.target);
         // A patch runs with the registers of the program that it is inserted into; there may be no more than the limit.
         job.register_limit = if options.tools_patch { limit - HIDDEN_REGISTERS } else { (limit - HIDDEN_REGISTERS).max(fewest) };
     }

@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::Program;
-use crate::{convention, debug, images, patches, variables};
+use crate::{convention, debug, images, parallel, patches, variables};
 
 /// Builds the cubin from the compiled functions, and returns it with the reports about them.
 pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
@@ -40,11 +40,15 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
         finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options, hardware)).collect();
     let recorded = jobs.iter().zip(finished).zip(&functions).filter(|_| options.reports.decisions);
     let decisions = recorded.map(|((job, function), report)| Decisions::new(job, function, report)).collect();
-    let mut cubin = file.build().map_err(|error| internal(error.to_string()))?;
+    let run = |count, task: &(dyn Fn(usize) + Sync)| {
+        let numbers: Vec<usize> = (0..count).collect();
+        parallel::map_short_jobs(&options.hooks.parallelism, &numbers, |&number| task(number));
+    };
+    let mut cubin = file.build_with(&run).map_err(|error| internal(error.to_string()))?;
     if options.reports.record {
         functions.iter().for_each(|function| account::add_record(&mut cubin, function));
     }
-    let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
+    let cubin = cubin.write_with(&run).map_err(|error| internal(error.to_string()))?;
     let global_bytes =
         layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
     let constants: u64 = layouts.iter().map(|layout| layout.constants_end).max().unwrap_or(0);
@@ -111,9 +115,11 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
     };
     let mut functions: Vec<build::Function> = Vec::new();
-    for (job, function) in jobs.iter().zip(finished).rev() {
+    let compiled: Vec<(&Job<'_>, &Finished)> = jobs.iter().zip(finished).rev().collect();
+    let describe = |&(job, function): &(&Job<'_>, &Finished)| to_build_function(job, function, program, &traits, options);
+    let described = parallel::map_short_jobs(&options.hooks.parallelism, &compiled, describe);
+    for ((job, _), built) in compiled.into_iter().zip(described) {
         let index = &indices[job.module_number];
-        let built = to_build_function(job, function, program, &traits, options);
         if options.relocatable {
             functions.extend(index.aliases(job.function().name).map(|alias| copy_with_name(&built, alias.to_owned())));
         }
@@ -135,7 +141,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     images::add_image_references(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
     mark_address_taken(&mut module, indices);
-    debug::add_sections(&mut module, program, options);
+    debug::add_sections(&mut module, program, options)?;
     if finished.iter().any(|function| function.selection.tensor_memory.allocates) {
         let name = oriole_isel::TENSOR_MEMORY_RECORD;
         module.reserved_variables.push(build::ReservedVariable { name, size: TENSOR_MEMORY_RECORD_BYTES, alignment: 1 });

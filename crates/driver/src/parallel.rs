@@ -35,6 +35,18 @@ pub fn map_in_parallel<J: Sync, R: Send>(
     }
 }
 
+/// Size of a job that takes a few microseconds, in PTX instructions to compile.
+const SHORT_JOB: usize = 2;
+
+/// Runs jobs that take a few microseconds each, such as describing compiled functions, and returns their results in order. An executor of
+/// the caller is not asked: it runs functions.
+pub fn map_short_jobs<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    match parallelism {
+        Parallelism::Threads => run_on_threads(jobs, &(0..jobs.len()).collect::<Vec<_>>(), |_| SHORT_JOB, run),
+        Parallelism::Sequential | Parallelism::Executor(_) => jobs.iter().map(run).collect(),
+    }
+}
+
 /// Runs all jobs on threads that the caller's executor provides, started in the given order. A job that the executor does not run is run on
 /// the calling thread.
 fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[usize], run: impl Fn(&J) -> R + Sync) -> Vec<R> {

@@ -205,7 +205,7 @@ impl Compiler {
     /// Compiles PTX.
     pub fn compile(&self, ptx: impl AsRef<[u8]>) -> Result<Cubin, Error> {
         let ptx = ptx.as_ref();
-        work::run(self.stack(), || {
+        work::run(self.stack(ptx), || {
             let (module, warnings) = self.checked(ptx)?;
             let options = self.options(ptx, &module)?;
             let compiled = oriole_driver::compile(&[&module], &options);
@@ -224,7 +224,7 @@ impl Compiler {
     /// Parses and checks PTX. Returns all errors and warnings, in the order of the text. An `Err` is a fault of Oriole itself.
     pub fn check(&self, ptx: impl AsRef<[u8]>) -> Result<Vec<Diagnostic>, Error> {
         let ptx = ptx.as_ref();
-        work::run(self.stack(), || {
+        work::run(self.stack(ptx), || {
             let checked = oriole_driver::check(ptx, &oriole_ptx::Options { error_limit: self.error_limit }, &self.hooks.parallelism);
             Ok(diagnostic::of_findings(&self.source(ptx), &checked.diagnostics))
         })
@@ -241,7 +241,7 @@ impl Compiler {
     /// ```
     pub fn explain(&self, ptx: impl AsRef<[u8]>) -> Result<Explanation, Error> {
         let ptx = ptx.as_ref();
-        work::run(self.stack(), || {
+        work::run(self.stack(ptx), || {
             let (module, warnings) = self.checked(ptx)?;
             let compiler = self.options(ptx, &module)?;
             let options = oriole_explain::Options { functions: self.explained.clone(), with_sources: false, compiler };
@@ -255,8 +255,8 @@ impl Compiler {
     }
 
     /// Returns where to run: without threads, on the stack of the caller.
-    fn stack(&self) -> Stack {
-        if matches!(self.hooks.parallelism, Parallelism::Sequential) { Stack::OfCaller } else { Stack::Large }
+    fn stack(&self, ptx: &[u8]) -> Stack {
+        if matches!(self.hooks.parallelism, Parallelism::Sequential) { Stack::OfCaller } else { Stack::for_text(ptx) }
     }
 
     fn source<'a>(&'a self, ptx: &'a [u8]) -> Source<'a> {

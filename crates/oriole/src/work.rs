@@ -4,6 +4,8 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
+use oriole_support::SMALL_TEXT_BYTES;
+
 use crate::error::{Error, ErrorKind};
 
 /// Stack size in bytes of the thread that works: more than the bounded recursions of the compiler need. Only the used part takes memory.
@@ -16,6 +18,13 @@ pub enum Stack {
     Large,
     /// On the stack of the calling thread.
     OfCaller,
+}
+
+impl Stack {
+    /// Returns where to compile a text. `tests/stack.rs` checks that small texts need little stack.
+    pub fn for_text(ptx: &[u8]) -> Stack {
+        if ptx.len() <= SMALL_TEXT_BYTES { Stack::OfCaller } else { Stack::Large }
+    }
 }
 
 /// Runs `body`. A panic becomes an internal error.

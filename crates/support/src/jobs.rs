@@ -7,6 +7,10 @@ use std::thread;
 /// Stack size of each thread in bytes, the same as of the main thread of Oriole's programs. Only the part in use takes memory.
 const STACK_BYTES: usize = 64 << 20;
 
+/// Size in bytes of the largest PTX text that libraries compile on the stack of the caller: it cannot make the recursions of the compiler
+/// deep, and starting a thread takes as long as compiling a small kernel.
+pub const SMALL_TEXT_BYTES: usize = 4 << 10;
+
 /// Runs the jobs whose numbers are in `order`, a permutation of `0..order.len()`, and returns their results by job number.
 ///
 /// The calling thread is one of the `threads`; a thread that finishes a job takes the next one of `order`. If a job panics, so does the

@@ -22,7 +22,7 @@ pub use components::strongly_connected;
 pub use groups::Groups;
 pub use index::{Index, IndexVec};
 pub use intern::{Interner, Name};
-pub use jobs::{available_threads, run_jobs};
+pub use jobs::{SMALL_TEXT_BYTES, available_threads, run_jobs};
 pub use set::{BitSet, SparseSet};
 pub use suggest::closest;
 pub use target::{Architecture, Family, PtxVersion, Suffix, Target};

@@ -3,10 +3,10 @@
 //! Sections and symbols are first listed as roles, in ptxas' order. Then every role has an index, and headers and contents are generated
 //! with these indices.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use object::elf;
+use rustc_hash::FxHashMap;
 
 use super::attributes::rank;
 use super::calls::Prototypes;
@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::info::{Attribute, Code, Value};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
+use crate::runner::{Runner, map_with};
 use crate::section::{Content, Section, TextInfo, flags};
 use crate::target::{Flags, LayoutGeneration};
 
@@ -35,13 +36,10 @@ const RELOCATION_ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 
 const MERCURY_FRAME_RELOCATION: RelocationType = RelocationType(0x1003d);
 
 /// Builds the file.
-pub(super) fn assemble(module: &Module) -> Result<Cubin> {
+pub(super) fn assemble(module: &Module, runner: &Runner<'_>) -> Result<Cubin> {
     module.check()?;
     let maker = Maker::new(module);
-    let mut sections = Vec::with_capacity(maker.roles.len());
-    for &role in &maker.roles {
-        sections.push(maker.section(role)?);
-    }
+    let sections: Vec<Section> = map_with(runner, &maker.roles, |&role| maker.section(role)).into_iter().collect::<Result<_>>()?;
     let cuinfo = maker.index(Role::CudaNote);
     let traits = &module.traits;
     let (os_abi, flags, version) = if traits.has_old_format() {
@@ -104,16 +102,16 @@ pub(super) struct Maker<'a> {
     roles: Vec<Role>,
     /// Relocation sections.
     groups: Vec<Group>,
-    group_indices: HashMap<(Patched, Addends), usize>,
+    group_indices: FxHashMap<(Patched, Addends), usize>,
     prototypes: Prototypes,
-    section_indices: HashMap<Role, u32>,
-    symbol_indices: HashMap<SymbolRole, u32>,
+    section_indices: FxHashMap<Role, u32>,
+    symbol_indices: FxHashMap<SymbolRole, u32>,
     /// Indices of the symbols by name.
-    named: HashMap<String, u32>,
+    named: FxHashMap<String, u32>,
 }
 
 /// Returns the index of each role.
-fn numbered<R: Copy + Eq + Hash>(roles: &[R]) -> HashMap<R, u32> {
+fn numbered<R: Copy + Eq + Hash>(roles: &[R]) -> FxHashMap<R, u32> {
     roles.iter().zip(0..).map(|(&role, index)| (role, index)).collect()
 }
 
@@ -122,7 +120,7 @@ impl Maker<'_> {
         let groups = groups(module);
         let relocated: Vec<Role> = groups.iter().map(|group| Role::Relocations(group.patched, group.addends)).collect();
         let (roles, symbols) = (module.sections(&relocated), module.symbols());
-        let mut named = HashMap::new();
+        let mut named = FxHashMap::default();
         for (&role, index) in symbols.iter().zip(0..) {
             if !matches!(role, SymbolRole::Null | SymbolRole::Section(_)) {
                 named.entry(module.symbol_name(role)).or_insert(index);

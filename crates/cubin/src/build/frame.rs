@@ -4,7 +4,13 @@
 //! address in the FDE has a relocation. In relocatable files the pointer to the CIE and the size have one too, so that the linker can drop
 //! functions.
 
+use gimli::constants::{
+    DW_CFA_advance_loc4, DW_CFA_def_cfa, DW_CFA_offset_extended, DW_CFA_register, DW_CFA_restore_extended, DW_CFA_same_value,
+    DW_CFA_undefined, DW_CFA_val_expression, DW_OP_addr, DW_OP_bregx, DW_OP_plus,
+};
+
 use crate::bytes::Bytes;
+use crate::dwarf_bytes::DwarfBytes;
 use crate::error::{Error, Result};
 
 /// The unwinding information of one function.
@@ -44,44 +50,38 @@ const FDE_FIXED: u64 = 24;
 pub(super) const SASS_UNIT: u8 = 4;
 pub(super) const MERCURY_UNIT: u8 = 1;
 
-/// Returns the number of a register as LEB128. Numbers of general registers have 5 in their top byte.
-fn register(number: u16) -> [u8; 4] {
-    [number as u8 | 0x80, (number >> 7) as u8 | 0x80, 0x80, 0x28]
+/// DWARF's number of a general register: the class 5 in the top byte. `gimli::Register` has 16 bits only.
+fn register(number: u16) -> u64 {
+    0x500_0000 | u64::from(number)
 }
 
 /// The register number that stands for the computed return address of a subroutine.
 const RETURN_ADDRESS: u16 = 256;
-const DW_CFA_ADVANCE_LOC4: u8 = 0x04;
-const DW_CFA_OFFSET_EXTENDED: u8 = 0x05;
-const DW_CFA_RESTORE_EXTENDED: u8 = 0x06;
-const DW_CFA_UNDEFINED: u8 = 0x07;
-const DW_CFA_SAME_VALUE: u8 = 0x08;
-const DW_CFA_REGISTER: u8 = 0x09;
-const DW_CFA_DEF_CFA: u8 = 0x0c;
-const DW_CFA_VAL_EXPRESSION: u8 = 0x16;
-const DW_OP_ADDR: u8 = 0x03;
-const DW_OP_PLUS: u8 = 0x22;
-const DW_OP_BREGX: u8 = 0x92;
+/// The return address register of kernels: none.
+const NO_REGISTER: u64 = 0xffff_ffff;
 
 impl Cie {
     /// Returns the bytes after the length, and the offset in them of the kernel's address if they contain it.
     fn body(&self, unit: u8) -> (Vec<u8>, Option<u64>) {
+        let mut out = DwarfBytes::default();
         // The CIE marker; version 3, no augmentation, the code alignment factor, data alignment factor -4.
-        let mut out = vec![0xff; 8];
-        out.extend([3, 0, unit, 0x7c]);
-        let same_value = |out: &mut Vec<u8>, number| {
-            out.push(DW_CFA_SAME_VALUE);
-            out.extend(register(number));
+        out.double_word(u64::MAX);
+        out.bytes(&[3, 0]);
+        out.unsigned(unit.into());
+        out.signed(-4);
+        let same_value = |out: &mut DwarfBytes, number| {
+            out.byte(DW_CFA_same_value.0);
+            out.unsigned(register(number));
         };
         match self {
-            Cie::Kernel => out.extend([0xff, 0xff, 0xff, 0xff, 0x0f]),
-            Cie::Function => out.extend(register(20)),
-            Cie::Subroutine { .. } => out.extend(register(RETURN_ADDRESS)),
+            Cie::Kernel => out.unsigned(NO_REGISTER),
+            Cie::Function => out.unsigned(register(20)),
+            Cie::Subroutine { .. } => out.unsigned(register(RETURN_ADDRESS)),
             Cie::Other(body) => return (body.clone(), None),
         }
-        out.push(DW_CFA_DEF_CFA);
-        out.extend(register(1));
-        out.push(0);
+        out.byte(DW_CFA_def_cfa.0);
+        out.unsigned(register(1));
+        out.unsigned(0);
         same_value(&mut out, 255);
         same_value(&mut out, 1);
         let mut address = None;
@@ -92,21 +92,26 @@ impl Cie {
             }
             Cie::Subroutine { return_register, kept } => {
                 kept.iter().for_each(|&number| same_value(&mut out, u16::from(number)));
-                out.push(DW_CFA_VAL_EXPRESSION);
-                out.extend(register(RETURN_ADDRESS));
-                out.extend([16, DW_OP_ADDR]);
-                address = Some(out.len() as u64);
-                out.extend([0; 8]);
-                out.push(DW_OP_BREGX);
-                out.extend(register(u16::from(*return_register)));
-                out.extend([0, DW_OP_PLUS]);
+                // The kernel's address plus the register.
+                let mut expression = DwarfBytes::default();
+                expression.byte(DW_OP_addr.0);
+                let operand = expression.len();
+                expression.double_word(0);
+                expression.byte(DW_OP_bregx.0);
+                expression.unsigned(register(u16::from(*return_register)));
+                expression.signed(0);
+                expression.byte(DW_OP_plus.0);
+                out.byte(DW_CFA_val_expression.0);
+                out.unsigned(register(RETURN_ADDRESS));
+                out.unsigned(expression.len() as u64);
+                address = Some((out.len() + operand) as u64);
+                out.bytes(&expression.into_vec());
             }
             Cie::Kernel | Cie::Other(_) => {}
         }
         // The size of the CIE must be a multiple of eight bytes.
-        let length = LENGTH as usize;
-        out.resize((out.len() + length).next_multiple_of(8) - length, 0);
-        (out, address)
+        out.pad(LENGTH);
+        (out.into_vec(), address)
     }
 
     /// Returns the CIE with these bytes.
@@ -119,10 +124,11 @@ impl Cie {
     /// Parses the body as the CIE of a subroutine. The caller checks the result by encoding it again.
     fn subroutine(body: &[u8]) -> Option<Cie> {
         let empty = Cie::Subroutine { return_register: 0, kept: Vec::new() }.body(SASS_UNIT).0;
-        let start = empty.iter().position(|&byte| byte == DW_CFA_VAL_EXPRESSION)?;
+        let start = empty.iter().position(|&byte| byte == DW_CFA_val_expression.0)?;
         let mut kept = Vec::new();
         let mut rest = body.get(start..)?;
-        while let [DW_CFA_SAME_VALUE, low, high, _, _, more @ ..] = rest {
+        const SAME_VALUE: u8 = DW_CFA_same_value.0;
+        while let [SAME_VALUE, low, high, _, _, more @ ..] = rest {
             kept.push(low & 0x7f | high << 7);
             rest = more;
         }
@@ -138,8 +144,8 @@ impl FrameInfo {
 
     /// Returns the frame of a device function whose stack pointer does not move.
     pub fn function(range: u64) -> FrameInfo {
-        // DW_CFA_advance_loc4 by 0; DW_CFA_def_cfa R1 + 0; padding.
-        FrameInfo { cie: Cie::Function, range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
+        let anywhere = FrameInfo { cie: Cie::Function, range: u64::MAX, unwind: Vec::new() };
+        FrameInfo { range, ..anywhere.with_rules(&[(0, 0)], &[]) }
     }
 }
 
@@ -148,30 +154,29 @@ impl FrameInfo {
     /// on, in bytes, the stack pointer is the given number of bytes below its value at the entry. `saved` are the rules of registers, sorted
     /// by offset.
     pub fn with_rules(self, depths: &[(u32, u32)], saved: &[SavedRule]) -> FrameInfo {
-        let (mut unwind, mut at) = (Vec::new(), 0);
+        let (mut unwind, mut at) = (DwarfBytes::default(), 0);
         let unit = u32::from(SASS_UNIT);
         let mut offsets: Vec<u32> = depths.iter().map(|depth| depth.0).chain(saved.iter().map(|rule| rule.offset)).collect();
         offsets.sort_unstable();
         offsets.dedup();
         for offset in offsets.into_iter().filter(|&offset| u64::from(offset) < self.range) {
-            unwind.push(DW_CFA_ADVANCE_LOC4);
-            unwind.extend((offset.saturating_sub(at) / unit).to_le_bytes());
+            unwind.byte(DW_CFA_advance_loc4.0);
+            unwind.word(offset.saturating_sub(at) / unit);
             for &(_, depth) in depths.iter().filter(|depth| depth.0 == offset) {
-                unwind.push(DW_CFA_DEF_CFA);
-                unwind.extend(register(1));
-                push_unsigned(&mut unwind, depth);
+                unwind.byte(DW_CFA_def_cfa.0);
+                unwind.unsigned(register(1));
+                unwind.unsigned(depth.into());
             }
             let first = saved.partition_point(|rule| rule.offset < offset);
             saved[first..].iter().take_while(|rule| rule.offset == offset).for_each(|rule| rule.encode(&mut unwind));
             at = offset;
         }
-        if unwind.is_empty() {
+        if unwind.len() == 0 {
             return self;
         }
         // The size of the FDE must be a multiple of eight bytes; zeros are `DW_CFA_nop`.
-        let fixed = (LENGTH + FDE_FIXED) as usize;
-        unwind.resize((unwind.len() + fixed).next_multiple_of(8) - fixed, 0);
-        FrameInfo { unwind, ..self }
+        unwind.pad(LENGTH + FDE_FIXED);
+        FrameInfo { unwind: unwind.into_vec(), ..self }
     }
 }
 
@@ -200,32 +205,20 @@ pub enum SavedPlace {
 }
 
 impl SavedRule {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut DwarfBytes) {
         let (operation, other) = match self.place {
-            SavedPlace::Same => (DW_CFA_RESTORE_EXTENDED, None),
-            SavedPlace::Below(_) => (DW_CFA_OFFSET_EXTENDED, None),
-            SavedPlace::Register(other) => (DW_CFA_REGISTER, Some(other)),
-            SavedPlace::Lost => (DW_CFA_UNDEFINED, None),
-        };
-        out.push(operation);
-        out.extend(register(self.register));
-        if let Some(other) = other {
-            out.extend(register(other));
-        }
-        if let SavedPlace::Below(bytes) = self.place {
+            SavedPlace::Same => (DW_CFA_restore_extended, None),
             // The data alignment factor is -4.
-            push_unsigned(out, bytes / 4);
+            SavedPlace::Below(bytes) => (DW_CFA_offset_extended, Some(u64::from(bytes / 4))),
+            SavedPlace::Register(other) => (DW_CFA_register, Some(register(other))),
+            SavedPlace::Lost => (DW_CFA_undefined, None),
+        };
+        out.byte(operation.0);
+        out.unsigned(register(self.register));
+        if let Some(other) = other {
+            out.unsigned(other);
         }
     }
-}
-
-/// Appends an unsigned LEB128 number.
-fn push_unsigned(out: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// The content of the section, and the offsets of the relocated fields.
@@ -247,14 +240,14 @@ pub(super) struct Places {
 /// Encodes frames, given with their offsets in their code sections. In relocatable files, the pointers to the CIEs have relocations and are
 /// 0.
 pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a FrameInfo)>, unit: u8, is_relocatable: bool) -> Encoded {
-    let (mut bytes, mut places) = (Vec::new(), Vec::new());
+    let (mut out, mut places) = (DwarfBytes::default(), Vec::new());
     for (offset, frame) in frames {
-        let cie = bytes.len() as u64;
+        let cie = out.len() as u64;
         let (body, address) = frame.cie.body(unit);
-        bytes.extend([0xff; 4]);
-        bytes.extend((body.len() as u64).to_le_bytes());
-        bytes.extend(body);
-        let fde = bytes.len() as u64;
+        out.word(u32::MAX);
+        out.double_word(body.len() as u64);
+        out.bytes(&body);
+        let fde = out.len() as u64;
         places.push(Places {
             cie,
             cie_address: address.map(|address| cie + LENGTH + address),
@@ -262,14 +255,14 @@ pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a FrameInfo)>, uni
             address: fde + ADDRESS,
             range: fde + RANGE,
         });
-        bytes.extend([0xff; 4]);
-        bytes.extend((FDE_FIXED + frame.unwind.len() as u64).to_le_bytes());
-        bytes.extend(if is_relocatable { 0 } else { cie }.to_le_bytes());
-        bytes.extend(offset.to_le_bytes());
-        bytes.extend(frame.range.to_le_bytes());
-        bytes.extend(&frame.unwind);
+        out.word(u32::MAX);
+        out.double_word(FDE_FIXED + frame.unwind.len() as u64);
+        out.double_word(if is_relocatable { 0 } else { cie });
+        out.double_word(offset);
+        out.double_word(frame.range);
+        out.bytes(&frame.unwind);
     }
-    Encoded { bytes, places }
+    Encoded { bytes: out.into_vec(), places }
 }
 
 /// A frame with its position in a section.

@@ -102,6 +102,7 @@ use crate::error::Result;
 use crate::info::{Attribute, Code};
 use crate::note::ToolInfo;
 use crate::relocation::Relocation;
+use crate::runner::{Runner, run_in_order};
 use crate::target::FileTraits;
 
 /// The parts of a cubin.
@@ -366,7 +367,12 @@ impl Module {
 
     /// Builds the file.
     pub fn build(&self) -> Result<Cubin> {
-        assemble::assemble(self)
+        self.build_with(&run_in_order)
+    }
+
+    /// Builds the file, with the sections on threads of the caller.
+    pub fn build_with(&self, runner: &Runner<'_>) -> Result<Cubin> {
+        assemble::assemble(self, runner)
     }
 
     /// Returns whether the file is relocatable.

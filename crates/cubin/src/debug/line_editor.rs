@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use gimli::{DebugLine, DebugLineOffset, DwLne, EndianSlice, IncompleteLineProgram, LineInstruction, LittleEndian, Reader};
 
-use super::line_writer::{EncodedLines, LINE_BASE, LINE_RANGE, MINIMUM_INSTRUCTION_BYTES, OPCODE_BASE, Row, Sequence, VERSION};
+use super::line_writer::{LINE_BASE, LINE_RANGE, LineEncoder, MINIMUM_INSTRUCTION_BYTES, OPCODE_BASE, Row, Sequence, VERSION};
 use super::{DW_LNE_INLINED_CALL, line_reader};
 use crate::cubin::Cubin;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ fn rewrite(cubin: &Cubin, index: &CubinIndex<'_>, section: usize, moved: &MovedC
     starts.sort_by_key(|relocation| relocation.offset);
     let mut starts = starts.into_iter();
     let mut offsets = HashMap::new();
-    let mut out = EncodedLines::default();
+    let mut encoder = LineEncoder::default();
     let mut at = 0;
     let fail = |error: gimli::Error| Error::new(error.to_string());
     while at < bytes.len() {
@@ -72,8 +72,8 @@ fn rewrite(cubin: &Cubin, index: &CubinIndex<'_>, section: usize, moved: &MovedC
         let end = at + line_reader::LENGTH_BYTES + program.header().unit_length();
         let code = at + HEADER_START + program.header().header_length();
         check_header(&program)?;
-        let unit = out.bytes.len();
-        out.bytes.extend(bytes.get(at..code).ok_or_else(|| Error::new("a header ends after the section"))?);
+        let unit = encoder.out.len();
+        encoder.out.bytes(bytes.get(at..code).ok_or_else(|| Error::new("a header ends after the section"))?);
         let here = |offset: &&u64| (at as u64..code as u64).contains(*offset);
         offsets.extend(fields.iter().filter(here).map(|&offset| (offset, offset - at as u64 + unit as u64)));
         for rows in decode(program).map_err(fail)?.ok_or_else(|| Error::new("it has opcodes that are not known here"))? {
@@ -88,16 +88,15 @@ fn rewrite(cubin: &Cubin, index: &CubinIndex<'_>, section: usize, moved: &MovedC
                 Some((places, offset)) => reordered(&rows, places, offset / INSTRUCTION_BYTES),
                 None => rows,
             };
-            rows.encode(&mut out);
-            if let Some((field, _)) = out.addresses.last() {
+            encoder.sequence(&rows);
+            if let Some((field, _)) = encoder.addresses.last() {
                 offsets.insert(start.offset, *field);
             }
         }
-        let length = (out.bytes.len() - unit - line_reader::LENGTH_BYTES) as u32;
-        out.bytes[unit..unit + line_reader::LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+        encoder.out.set_length(unit)?;
         at = end;
     }
-    Ok((out.bytes, offsets))
+    Ok((encoder.finish().bytes, offsets))
 }
 
 /// Fails if the encoder would not fit the header.

@@ -1,6 +1,10 @@
 //! Writes line programs as ptxas does: DWARF 2, minimum instruction length 1, line base -5, line range 14.
 
+use gimli::constants::{DW_LNE_end_sequence, DW_LNE_set_address, DW_LNS_advance_line, DW_LNS_advance_pc, DW_LNS_copy, DW_LNS_set_file};
+
 use super::DW_LNE_INLINED_CALL;
+use crate::dwarf_bytes::DwarfBytes;
+use crate::error::Result;
 
 pub(super) const VERSION: u16 = 2;
 pub(super) const MINIMUM_INSTRUCTION_BYTES: u8 = 1;
@@ -11,13 +15,6 @@ pub(super) const LINE_RANGE: i64 = 14;
 const OPERAND_COUNTS: [u8; 9] = [0, 1, 1, 1, 1, 0, 0, 0, 1];
 /// The first special opcode.
 pub(super) const OPCODE_BASE: i64 = OPERAND_COUNTS.len() as i64 + 1;
-
-const DW_LNS_COPY: u8 = 1;
-const DW_LNS_ADVANCE_PC: u8 = 2;
-const DW_LNS_ADVANCE_LINE: u8 = 3;
-const DW_LNS_SET_FILE: u8 = 4;
-const DW_LNE_END_SEQUENCE: u8 = 1;
-const DW_LNE_SET_ADDRESS: u8 = 2;
 
 /// A file in the header of a line program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +57,7 @@ pub struct LineProgram {
     pub sequences: Vec<Sequence>,
 }
 
-/// The bytes of a line program.
+/// The bytes of line programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedLines {
     pub bytes: Vec<u8>,
@@ -70,34 +67,54 @@ pub struct EncodedLines {
     pub string_fields: Vec<u64>,
 }
 
-impl LineProgram {
-    /// Appends the encoding of the program.
-    pub fn encode(&self, out: &mut EncodedLines) {
-        let unit = out.bytes.len();
-        out.bytes.extend([0; 4]);
-        out.bytes.extend(VERSION.to_le_bytes());
-        let header_length = out.bytes.len();
-        out.bytes.extend([0; 4]);
-        out.bytes.extend([MINIMUM_INSTRUCTION_BYTES, DEFAULT_IS_STATEMENT, LINE_BASE as u8, LINE_RANGE as u8, OPCODE_BASE as u8]);
-        out.bytes.extend(OPERAND_COUNTS);
-        self.encode_files(&mut out.bytes);
-        if self.sequences.iter().flat_map(|sequence| &sequence.rows).any(|row| row.context != 0) {
-            // The offset in `.debug_str` that the names of inlined functions are relative to.
-            out.string_fields.push(out.bytes.len() as u64);
-            out.bytes.extend([0; 4]);
-        }
-        set_length(&mut out.bytes, header_length);
-        for sequence in self.sequences.iter().filter(|sequence| !sequence.rows.is_empty()) {
-            sequence.encode(out);
-        }
-        set_length(&mut out.bytes, unit);
+impl EncodedLines {
+    /// Encodes the units of a section. Fails if a unit has more than 4 GiB.
+    pub fn new(programs: &[LineProgram]) -> Result<EncodedLines> {
+        let mut encoder = LineEncoder::default();
+        programs.iter().try_for_each(|program| encoder.program(program))?;
+        Ok(encoder.finish())
+    }
+}
+
+/// Encodes line programs.
+#[derive(Default)]
+pub(super) struct LineEncoder {
+    pub out: DwarfBytes,
+    /// As in [`EncodedLines`].
+    pub addresses: Vec<(u64, String)>,
+    string_fields: Vec<u64>,
+}
+
+impl LineEncoder {
+    pub fn finish(self) -> EncodedLines {
+        EncodedLines { bytes: self.out.into_vec(), addresses: self.addresses, string_fields: self.string_fields }
     }
 
-    /// Writes the lists of directories and of files.
-    fn encode_files(&self, out: &mut Vec<u8>) {
+    /// Appends a unit.
+    fn program(&mut self, program: &LineProgram) -> Result<()> {
+        let unit = self.out.len();
+        self.out.word(0);
+        self.out.half(VERSION);
+        let header_length = self.out.len();
+        self.out.word(0);
+        self.out.bytes(&[MINIMUM_INSTRUCTION_BYTES, DEFAULT_IS_STATEMENT, LINE_BASE as u8, LINE_RANGE as u8, OPCODE_BASE as u8]);
+        self.out.bytes(&OPERAND_COUNTS);
+        self.files(&program.files);
+        if program.sequences.iter().flat_map(|sequence| &sequence.rows).any(|row| row.context != 0) {
+            // The offset in `.debug_str` that the names of inlined functions are relative to.
+            self.string_fields.push(self.out.len() as u64);
+            self.out.word(0);
+        }
+        self.out.set_length(header_length)?;
+        program.sequences.iter().filter(|sequence| !sequence.rows.is_empty()).for_each(|sequence| self.sequence(sequence));
+        self.out.set_length(unit)
+    }
+
+    /// Appends the lists of directories and of files.
+    fn files(&mut self, files: &[SourceFile]) {
         let mut directories: Vec<&str> = Vec::new();
-        let mut list = Vec::new();
-        for file in &self.files {
+        let mut list = DwarfBytes::default();
+        for file in files {
             let (directory, name) = split_path(&file.name);
             let number = match directories.iter().position(|&known| known == directory) {
                 _ if directory.is_empty() => 0,
@@ -107,13 +124,69 @@ impl LineProgram {
                     directories.len()
                 }
             };
-            push_string(&mut list, name);
-            [number as u64, file.time, file.size].into_iter().for_each(|value| push_unsigned(&mut list, value));
+            list.string(name);
+            [number as u64, file.time, file.size].into_iter().for_each(|value| list.unsigned(value));
         }
-        directories.into_iter().for_each(|directory| push_string(out, directory));
-        out.push(0);
-        out.extend(list);
-        out.push(0);
+        directories.into_iter().for_each(|directory| self.out.string(directory));
+        self.out.byte(0);
+        self.out.bytes(&list.into_vec());
+        self.out.byte(0);
+    }
+
+    /// Appends the rows of a function.
+    pub fn sequence(&mut self, sequence: &Sequence) {
+        self.extended(DW_LNE_set_address.0, &[0; 8]);
+        self.addresses.push((self.out.len() as u64 - 8, sequence.function.clone()));
+        // The file number is written first in any case.
+        let mut state = Row { line: 1, file: u64::MAX, ..Row::default() };
+        for row in &sequence.rows {
+            self.row(&state, row);
+            state = *row;
+        }
+        self.advance_address(sequence.size_bytes.saturating_sub(state.address));
+        self.extended(DW_LNE_end_sequence.0, &[]);
+    }
+
+    /// Appends the opcodes that lead from one row to the next.
+    fn row(&mut self, from: &Row, to: &Row) {
+        if to.file != from.file {
+            self.out.byte(DW_LNS_set_file.0);
+            self.out.unsigned(to.file);
+        }
+        if (to.context, to.function_name) != (from.context, from.function_name) {
+            let mut operands = DwarfBytes::default();
+            operands.unsigned(to.context);
+            operands.unsigned(to.function_name);
+            self.extended(DW_LNE_INLINED_CALL, &operands.into_vec());
+        }
+        let address = to.address.saturating_sub(from.address);
+        let line = to.line.cast_signed() - from.line.cast_signed();
+        if let Some(opcode) = special_opcode(address, line) {
+            self.out.byte(opcode);
+            return;
+        }
+        if line != 0 {
+            self.out.byte(DW_LNS_advance_line.0);
+            self.out.signed(line);
+        }
+        self.advance_address(address);
+        self.out.byte(DW_LNS_copy.0);
+    }
+
+    fn advance_address(&mut self, bytes: u64) {
+        if bytes != 0 {
+            self.out.byte(DW_LNS_advance_pc.0);
+            // The operand is unsigned, but ptxas writes it as a signed number: 112 has two bytes. Both forms read the same.
+            self.out.signed(bytes.cast_signed());
+        }
+    }
+
+    /// Appends an extended opcode.
+    fn extended(&mut self, opcode: u8, operands: &[u8]) {
+        self.out.byte(0);
+        self.out.unsigned(operands.len() as u64 + 1);
+        self.out.byte(opcode);
+        self.out.bytes(operands);
     }
 }
 
@@ -127,55 +200,6 @@ fn split_path(path: &str) -> (&str, &str) {
     }
 }
 
-/// Stores the number of bytes after a length field into the field.
-fn set_length(bytes: &mut [u8], field: usize) {
-    let length = (bytes.len() - field - 4) as u32;
-    bytes[field..field + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-impl Sequence {
-    /// Appends the encoding of the rows.
-    pub(super) fn encode(&self, out: &mut EncodedLines) {
-        push_extended(&mut out.bytes, DW_LNE_SET_ADDRESS, &[0; 8]);
-        out.addresses.push((out.bytes.len() as u64 - 8, self.function.clone()));
-        let out = &mut out.bytes;
-        // The file number is written first in any case.
-        let mut state = Row { line: 1, file: u64::MAX, ..Row::default() };
-        for row in &self.rows {
-            encode_row(out, &state, row);
-            state = *row;
-        }
-        advance_address(out, self.size_bytes.saturating_sub(state.address));
-        push_extended(out, DW_LNE_END_SEQUENCE, &[]);
-    }
-}
-
-/// Writes the opcodes that lead from one row to the next.
-fn encode_row(out: &mut Vec<u8>, from: &Row, to: &Row) {
-    if to.file != from.file {
-        out.push(DW_LNS_SET_FILE);
-        push_unsigned(out, to.file);
-    }
-    if (to.context, to.function_name) != (from.context, from.function_name) {
-        let mut operands = Vec::new();
-        push_unsigned(&mut operands, to.context);
-        push_unsigned(&mut operands, to.function_name);
-        push_extended(out, DW_LNE_INLINED_CALL, &operands);
-    }
-    let address = to.address.saturating_sub(from.address);
-    let line = to.line.cast_signed() - from.line.cast_signed();
-    if let Some(opcode) = special_opcode(address, line) {
-        out.push(opcode);
-        return;
-    }
-    if line != 0 {
-        out.push(DW_LNS_ADVANCE_LINE);
-        push_signed(out, line);
-    }
-    advance_address(out, address);
-    out.push(DW_LNS_COPY);
-}
-
 /// Returns the opcode that advances address and line and appends a row, if there is one. A step that changes neither is `DW_LNS_COPY`.
 fn special_opcode(address: u64, line: i64) -> Option<u8> {
     let step = line - LINE_BASE;
@@ -184,45 +208,6 @@ fn special_opcode(address: u64, line: i64) -> Option<u8> {
     }
     let opcode = i64::try_from(address).ok()?.checked_mul(LINE_RANGE)?.checked_add(step + OPCODE_BASE)?;
     u8::try_from(opcode).ok()
-}
-
-fn advance_address(out: &mut Vec<u8>, bytes: u64) {
-    if bytes != 0 {
-        out.push(DW_LNS_ADVANCE_PC);
-        // The operand is unsigned, but ptxas writes it as a signed number: 112 has two bytes. Both forms read the same.
-        push_signed(out, bytes.cast_signed());
-    }
-}
-
-fn push_extended(out: &mut Vec<u8>, opcode: u8, operands: &[u8]) {
-    out.push(0);
-    push_unsigned(out, operands.len() as u64 + 1);
-    out.push(opcode);
-    out.extend(operands);
-}
-
-/// Appends a zero-terminated string.
-fn push_string(out: &mut Vec<u8>, text: &str) {
-    out.extend(text.bytes().filter(|&byte| byte != 0));
-    out.push(0);
-}
-
-/// Appends an unsigned LEB128 number.
-fn push_unsigned(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Appends a signed LEB128 number.
-fn push_signed(out: &mut Vec<u8>, mut value: i64) {
-    while !(-0x40..0x40).contains(&value) {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8 & 0x7f);
 }
 
 #[cfg(test)]
@@ -252,8 +237,7 @@ mod tests {
         ];
         let files = vec![SourceFile { name: "/a/b/first.cu".into(), time: 0, size: 0 }];
         let sequences = vec![Sequence { function: "k".into(), size_bytes: 0x500, rows }];
-        let mut encoded = EncodedLines::default();
-        LineProgram { files, sequences }.encode(&mut encoded);
+        let encoded = EncodedLines::new(&[LineProgram { files, sequences }]).expect("a small table");
         let hex: String = encoded.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, PTXAS);
         assert_eq!(encoded.addresses, [(0x32, "k".to_owned())]);

@@ -7,10 +7,12 @@
 mod line_editor;
 mod line_reader;
 mod line_writer;
+mod location;
 
 pub use line_editor::{MovedCode, reorder_lines};
 pub use line_reader::{LineRow, LineTable, SourcePosition, ptx_text, read_lines};
 pub use line_writer::{EncodedLines, LineProgram, Row, Sequence, SourceFile};
+pub use location::frame_location;
 
 /// Section with the line table of the source files.
 pub const DEBUG_LINE: &str = ".debug_line";

@@ -5,7 +5,7 @@
 //! register up in another section.
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
-use oriole_cubin::debug::DEBUG_LINE;
+use oriole_cubin::debug::{DEBUG_LINE, frame_location};
 use oriole_isel::VariableLocation;
 use oriole_ptx::ast::{Body, DwarfItem, DwarfSection, Item, Module, Parameter, Statement, VariableId};
 use oriole_support::Name;
@@ -17,10 +17,8 @@ use crate::emit::EmittedCode;
 use crate::job::Job;
 use crate::whole_program::Program;
 
-/// DWARF operators of locations.
+/// DWARF operator of a location in memory.
 const DW_OP_ADDR: u8 = 0x03;
-const DW_OP_FBREG: u8 = 0x91;
-const DW_OP_NOP: u8 = 0x96;
 /// Size in bytes of the operand of `DW_OP_addr`.
 const ADDRESS_BYTES: usize = 8;
 
@@ -233,7 +231,8 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
         Some(NameValue::LineTable) => (DebugSymbol::Section(line_table), 0),
         Some(NameValue::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
             out.bytes.pop();
-            out.bytes.extend(frame_location(distance));
+            // As long as `DW_OP_addr` and its operand, which it replaces.
+            out.bytes.extend(frame_location(distance, 1 + ADDRESS_BYTES));
             return;
         }
         Some(NameValue::Number(value)) => {
@@ -247,20 +246,6 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
     };
     out.bytes.extend(&[0; ADDRESS_BYTES][..size]);
     out.relocations.push(DebugRelocation { offset, size_bytes: size as u8, symbol, addend });
-}
-
-/// Returns the DWARF location of a variable at `distance` bytes from the frame base, padded to the size of `DW_OP_addr` and its operand,
-/// which it replaces.
-fn frame_location(distance: i64) -> Vec<u8> {
-    let mut bytes = vec![DW_OP_FBREG];
-    let mut rest = distance;
-    while !(-0x40..0x40).contains(&rest) {
-        bytes.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    bytes.push(rest as u8 & 0x7f);
-    bytes.resize((1 + ADDRESS_BYTES).max(bytes.len()), DW_OP_NOP);
-    bytes
 }
 
 /// Returns the parameters and variables of a function.

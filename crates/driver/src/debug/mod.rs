@@ -24,6 +24,7 @@ use oriole_ptx::source::LineIndex;
 use rustc_hash::FxHashMap;
 
 use crate::compile_function::Finished;
+use crate::error::Fault;
 use crate::job::Job;
 use crate::options::{DebugInfo, DebugKind, Options};
 use crate::whole_program::Program;
@@ -37,14 +38,14 @@ const DEBUG_REGISTER_TYPES: &str = ".nv_debug_info_reg_type";
 type CompiledFunction<'a> = (&'a Job<'a>, &'a Finished);
 
 /// Adds the debug sections that the options request to the description of the cubin.
-pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) {
-    let Some(debug) = &options.debug else { return };
+pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) -> Result<(), Fault> {
+    let Some(debug) = &options.debug else { return Ok(()) };
     let compiled: FxHashMap<&str, CompiledFunction<'_>> =
         program.jobs.iter().zip(program.finished).map(|(job, finished)| (job.name(), (job, finished))).collect();
     let functions: Vec<CompiledFunction<'_>> =
         file.functions.iter().filter_map(|function| compiled.get(function.name.as_str()).copied()).collect();
     let mut writer = DebugSectionWriter { program, debug, functions, carried: dwarf::carried_sections(program, debug) };
-    writer.add(file);
+    writer.add(file).map_err(|error| Fault::Limit(error.to_string()))
 }
 
 /// Builds the debug sections of a cubin.
@@ -60,14 +61,14 @@ struct DebugSectionWriter<'a> {
 }
 
 impl DebugSectionWriter<'_> {
-    /// Adds all debug sections to the description of the cubin.
-    fn add(&mut self, file: &mut build::Module) {
+    /// Adds all debug sections to the description of the cubin. Fails if one is too large for 32-bit DWARF.
+    fn add(&mut self, file: &mut build::Module) -> oriole_cubin::Result<()> {
         let is_relocatable = file.is_relocatable();
-        let source_lines = self.source_lines();
+        let source_lines = self.source_lines()?;
         let text = self.text();
         let text_name = if is_relocatable { format!("{DEBUG_PTX_TEXT}.{}", checksum(&text.bytes)) } else { DEBUG_PTX_TEXT.to_owned() };
         let text_file = is_relocatable.then(|| SourceFile { name: text_name.clone(), time: 0, size: 0 });
-        let ptx_lines = self.ptx_lines(&text, text_file);
+        let ptx_lines = self.ptx_lines(&text, text_file)?;
         let string_fields = source_lines.string_fields.clone();
         file.debug.push(line_section(DEBUG_LINE, source_lines));
         file.debug.push(line_section(DEBUG_LINE_SASS, ptx_lines));
@@ -79,11 +80,12 @@ impl DebugSectionWriter<'_> {
         if file.traits.style == LayoutGeneration::Ampere {
             relocate_strings(file, &string_fields);
         }
+        Ok(())
     }
 
     /// Returns the line table of the source files: one unit for each module.
-    fn source_lines(&self) -> EncodedLines {
-        let mut encoded = EncodedLines::default();
+    fn source_lines(&self) -> oriole_cubin::Result<EncodedLines> {
+        let mut programs = Vec::new();
         for number in 0..self.debug.texts.len() {
             let Some(module) = self.program.modules.get(number) else { continue };
             let mut files: Vec<(u32, SourceFile)> = module.items.iter().filter_map(source_file).collect();
@@ -92,9 +94,9 @@ impl DebugSectionWriter<'_> {
             let names = |name, offset| self.carried.string_offset(number, name, offset);
             let of_module = self.functions.iter().filter(|(job, _)| job.module_number == number);
             let sequences = of_module.filter_map(|(job, finished)| lines::source_sequence(job, &finished.code, &numbers, &names)).collect();
-            LineProgram { files: files.into_iter().map(|(_, file)| file).collect(), sequences }.encode(&mut encoded);
+            programs.push(LineProgram { files: files.into_iter().map(|(_, file)| file).collect(), sequences });
         }
-        encoded
+        EncodedLines::new(&programs)
     }
 
     /// Returns the two sections that map PTX registers to machine registers and to types.
@@ -118,7 +120,7 @@ impl DebugSectionWriter<'_> {
     }
 
     /// Returns the line table of the PTX text. `file` names the text in relocatable files.
-    fn ptx_lines(&self, text: &ptx_text::PtxText, file: Option<SourceFile>) -> EncodedLines {
+    fn ptx_lines(&self, text: &ptx_text::PtxText, file: Option<SourceFile>) -> oriole_cubin::Result<EncodedLines> {
         let file_number = u64::from(file.is_some());
         let indices: Vec<LineIndex> = self.debug.texts.iter().map(|text| LineIndex::new(text)).collect();
         let mut program = LineProgram { files: file.into_iter().collect(), sequences: Vec::new() };
@@ -128,9 +130,7 @@ impl DebugSectionWriter<'_> {
             let line_of = |offset: u32| first_line + u64::from(index.line_column(offset).0);
             program.sequences.push(lines::ptx_sequence(job, &finished.code, source, file_number, &line_of));
         }
-        let mut encoded = EncodedLines::default();
-        program.encode(&mut encoded);
-        encoded
+        EncodedLines::new(&[program])
     }
 }
 
