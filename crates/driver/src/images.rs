@@ -3,6 +3,7 @@
 use oriole_cubin::build::{self, Extern, ExternKind, Image, ImageKind, ImageParameter, ImageWord};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
+use oriole_isa::{SystemLayout, Target, TextureHandle};
 use oriole_isel::{ImageWord as SelectedWord, Layout};
 use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId};
 use rustc_hash::FxHashSet;
@@ -124,18 +125,20 @@ pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
     codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, Value::Byte(0))).collect()
 }
 
-/// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces.
-pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>) -> Vec<Attribute> {
+/// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces. Where code loads handles from the
+/// bank, ptxas writes both attributes if there is a handle of either kind.
+pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>, target: Target) -> Vec<Attribute> {
     let kinds: Vec<ImageKind> = reference_words(job)
         .into_iter()
         .flat_map(|(number, _, word)| word.image.into_iter().chain(word.sampler).map(move |id| (number, id)))
         .filter_map(|(number, id)| image_kind(program.modules[number].variables[id].ty))
         .collect();
+    let has_both = !kinds.is_empty() && SystemLayout::of(target).texture_handle == TextureHandle::Uniform;
     let mut attributes = Vec::new();
-    if kinds.iter().any(|&kind| kind != ImageKind::Surface) {
+    if has_both || kinds.iter().any(|&kind| kind != ImageKind::Surface) {
         attributes.push(Attribute::new(Code::BINDLESS_TEXTURE_BANK, Value::Byte(0)));
     }
-    if kinds.contains(&ImageKind::Surface) {
+    if has_both || kinds.contains(&ImageKind::Surface) {
         attributes.push(Attribute::new(Code::BINDLESS_SURFACE_BANK, Value::Byte(0)));
     }
     attributes

@@ -271,7 +271,7 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
         extra.extend(images::linked_bank_attributes(function));
     }
     if job.is_kernel() {
-        extra.extend(images::bank_attributes(job, program));
+        extra.extend(images::bank_attributes(job, program, options.target));
         extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
     }
     build::Function {

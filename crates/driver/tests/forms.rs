@@ -366,19 +366,11 @@ fn every_form_compiles_under_a_guard() {
     check_forms(&Selection::sample("@!%pred_299 ", GUARDED_FORMS_PER_ROW));
 }
 
-/// Volta has encodings of its own. Its only refused instructions are those on integer matrix fragments of a warp (`wmma`), which sm_72 has.
+/// Volta has encodings of its own.
 #[test]
 fn every_form_compiles_for_volta() {
-    for (target, refused) in [("sm_70", None), ("sm_72", Some("wmma"))] {
-        let opcodes = ROWS.iter().map(|row| row.opcode.spelling());
-        let opcodes: BTreeSet<&str> = opcodes.filter(|name| refused.is_none_or(|refused| !name.starts_with(refused))).collect();
-        let selection = Selection {
-            targets: vec![Target::parse(target).unwrap()],
-            opcodes: opcodes.into_iter().map(str::to_owned).collect(),
-            ..Selection::sample("", GUARDED_FORMS_PER_ROW)
-        };
-        check_forms(&selection);
-    }
+    let targets = ["sm_70", "sm_72"].map(|name| Target::parse(name).unwrap()).to_vec();
+    check_forms(&Selection { targets, ..Selection::sample("", GUARDED_FORMS_PER_ROW) });
 }
 
 /// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1. `ORIOLE_FORMS_OPCODES` narrows the

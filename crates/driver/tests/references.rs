@@ -69,6 +69,26 @@ const UNIFIED: &str = "
 }
 ";
 
+/// Before PTX 1.5 textures were variables of the space `.tex`.
+const OLD: &str = "
+.version 1.4
+.target sm_13
+.tex .u32 t;
+.tex .u64 u;
+.entry k(.param .u64 out)
+{
+    .reg .b64 %rd<2>; .reg .f32 %f<10>; .reg .b32 %r<2>;
+    ld.param.u64 %rd1, [out];
+    cvt.u32.u16 %r1, %tid.x;
+    cvt.rn.f32.u32 %f1, %r1;
+    tex.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [t, {%f1, %f1, %f1, %f1}];
+    tex.1d.v4.f32.s32 {%f6, %f7, %f8, %f9}, [u, {%r1, %r1, %r1, %r1}];
+    st.global.f32 [%rd1], %f2;
+    st.global.f32 [%rd1+4], %f6;
+    exit;
+}
+";
+
 /// What the file for the module `INDEPENDENT` says about references on sm_75, as ptxas 13.0.88 writes it.
 const RECORDED: [&str; 27] = [
     "0x16c R_CUDA_SAMP_HEADER_INDEX s1",
@@ -249,7 +269,7 @@ fn relocatable_files_refer_to_samplers() {
 fn files_agree_with_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = tempfile::tempdir().unwrap();
-    for text in [INDEPENDENT, UNIFIED] {
+    for text in [INDEPENDENT, UNIFIED, OLD] {
         let source = folder.path().join("k.ptx");
         fs::write(&source, text).unwrap();
         for target in TARGETS {

@@ -1,6 +1,6 @@
 //! Runs `wmma` for Volta in the simulator: all shapes, types and layouts.
 //!
-//! The matrices are those of [`a`], [`b`] and [`c`]: small integers, so every order of additions gives the same result. The expected values are
+//! The matrices of f16 are those of [`a`], [`b`] and [`c`]: small integers, so every order of additions gives the same result. The expected values are
 //! computed here.
 
 use std::fmt::Write;
@@ -138,4 +138,29 @@ fn products_of_fragments_are_those_of_the_matrices() {
                 .unwrap_or_else(|why| panic!("{form:?}, {target} -O{level}: {why}"));
         }
     }
+}
+
+/// The kernel tests of byte products, which sm_72 has. Their expected values are computed by `tools/kernel-gen`.
+#[test]
+fn products_of_bytes_on_sm_72_are_those_of_turing() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/tensor");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !(name.starts_with("wmma_") && (name.contains("k16_s32_s8") || name.contains("k16_s32_u8"))) {
+            continue;
+        }
+        count += 1;
+        let text = std::fs::read_to_string(&path).unwrap().replace(".target sm_75", ".target sm_72");
+        let test = oriole_kernel_test::parse(&text).unwrap_or_else(|why| panic!("{name}: {why:?}"));
+        let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+        assert!(checked.is_valid(), "{name}: {:?}", checked.diagnostics.first());
+        for level in [0, 3] {
+            let options = Options { level, verify: true, ..Options::new(Target::parse("sm_72").unwrap()) };
+            let compiled = compile(&[&checked.module], &options).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
+            run(&test, &compiled.cubin, &Limits::limited(1 << 20), &mut Silent).unwrap_or_else(|why| panic!("{name}, -O{level}: {why}"));
+        }
+    }
+    assert_eq!(count, 18, "kernel tests of byte products");
 }

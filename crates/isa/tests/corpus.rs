@@ -209,8 +209,17 @@ fn volta_has_its_own_forms() {
         assert!(encode(&instruction, turing).is_ok(), "{text}");
         assert!(volta.iter().all(|&target| encode(&instruction, target).is_err()), "{text}");
     }
-    // sm_72 has some instructions that sm_70 does not have.
-    for text in ["IMNMX R0, R1, R2, PT", "IMAD.HI R0, R1, R2, RZ", "I2I.S8.S32.SAT R0, R1"] {
+    // sm_72 has some instructions that sm_70 does not have. The words are those of ptxas 12.9.86.
+    let products = [
+        (0x084e28000000540e_0000000b000e7237, "IMMA.8816.S8.S8 R14, R0.ROW, R11.reuse.COL, R14"),
+        (0x008e680000005410_0000000b0a107237, "IMMA.8816.S8.S8 R16, R10.ROW, R11.COL, R16"),
+    ];
+    for (word, text) in products {
+        assert_eq!(volta.map(|target| print(word, target, 0)), [None, Some(text.to_owned())]);
+        assert_eq!(encode(&decode(word, volta[1]).expect(text), volta[1]), Ok(word), "{text}");
+    }
+    let texts = ["IMNMX R0, R1, R2, PT", "IMAD.HI R0, R1, R2, RZ", "I2I.S8.S32.SAT R0, R1", "IMMA.8816.U8.S8.SAT R2, R0.ROW, R1.COL, R2"];
+    for text in texts {
         let instruction = oriole_isa::parse(text).unwrap();
         assert_eq!(volta.map(|target| encode(&instruction, target).is_ok()), [false, true], "{text}");
     }

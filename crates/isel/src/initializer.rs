@@ -124,6 +124,8 @@ impl Writer<'_> {
 
     /// Returns the name of a symbol in the output file.
     fn file_name(&self, name: Name) -> String {
+        // The address of an alias is that of its function.
+        let name = self.layout.resolve_alias(name);
         let known = self.layout.variable(name).and_then(|id| self.layout.name(id));
         known.unwrap_or_else(|| self.module.name(name)).to_owned()
     }

@@ -87,6 +87,8 @@ pub struct Layout {
     module_facts: Arc<ModuleFacts>,
     /// The first variable of each name.
     by_name: FxHashMap<Name, VariableId>,
+    /// The function that each alias names.
+    aliases: FxHashMap<Name, Name>,
     /// The name of each variable in the output file.
     names: Vec<Option<String>>,
 }
@@ -121,6 +123,7 @@ impl Layout {
             shared: SharedPlan::default(),
             module_facts: Arc::default(),
             by_name: FxHashMap::default(),
+            aliases: calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect(),
             names: names_of(module),
         };
         for (position, variable) in module.variables.iter().enumerate() {
@@ -166,7 +169,7 @@ impl Layout {
         for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
             facts.strides.insert(VariableId::new(position), narrow(stride(variable)));
         }
-        facts.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
+        facts.aliases.clone_from(&layout.aliases);
         facts.forbids_unrolling =
             module.items.iter().any(|item| matches!(item, oriole_ptx::ast::Item::Pragma(strings) if select::forbid_unrolling(strings)));
         layout.module_facts = Arc::new(facts);
@@ -216,6 +219,11 @@ impl Layout {
     /// Returns the first variable of a name.
     pub(crate) fn variable(&self, name: Name) -> Option<VariableId> {
         self.by_name.get(&name).copied()
+    }
+
+    /// Returns the function that an alias names; any other name is returned unchanged.
+    pub(crate) fn resolve_alias(&self, name: Name) -> Name {
+        self.aliases.get(&name).copied().unwrap_or(name)
     }
 
     /// Returns the locations of all variables as the function `id` sees them.

@@ -9,7 +9,7 @@
 //! clamp       the nearest texel              wrap      x - floor(x) instead of x (normalized)
 //! border      zero outside of the texture    mirror    x - floor(x) if floor(x) is even, otherwise 1 - (x - floor(x))
 //! cube map    the axis with the largest magnitude m selects the layer, the others are divided by m: (s / m + 1) / 2, (t / m + 1) / 2
-//! layers      the index is clamped
+//! layers      the index is clamped           offsets   whole texels, added before the mode applies: T[floor(x) + offset]
 //! ```
 //!
 //! Example of linear filtering in one dimension: at x = 1.75 between T[1] = 10 and T[2] = 20, x' = 1.25, so the result is 0.75 * 10 + 0.25 *
@@ -71,6 +71,8 @@ pub(crate) struct Fetch {
     pub(crate) index: u32,
     /// The bits of the coordinates.
     pub(crate) coordinates: [u32; 3],
+    /// Numbers of texels to add along each axis, before the address mode applies.
+    pub(crate) offsets: [i32; 3],
 }
 
 /// Two neighbouring texels along an axis, `None` beyond a border, and the weight of the second in 256ths.
@@ -127,11 +129,14 @@ impl Memory {
         let level = level_number(image, fetch.level)?;
         let count = fetch.geometry.coordinates();
         let mut place = [0; 3];
-        for ((place, &coordinate), size) in place.iter_mut().zip(&fetch.coordinates[..count]).zip(image.image.size_of_level(level)) {
-            if coordinate >= size {
-                return Err(format!("the texel {:?} is outside of the texture", fetch.coordinates.map(|place| place as i32)));
-            }
-            *place = coordinate;
+        let sizes = image.image.size_of_level(level);
+        for (axis, (place, size)) in place.iter_mut().zip(sizes).take(count).enumerate() {
+            let texel = i64::from(fetch.coordinates[axis] as i32) + i64::from(fetch.offsets[axis]);
+            let inside = u32::try_from(texel).ok().filter(|&texel| texel < size);
+            *place = inside.ok_or_else(|| {
+                let (place, offsets) = (fetch.coordinates.map(|place| place as i32), fetch.offsets);
+                format!("the texel {place:?} with the offsets {offsets:?} is outside of the texture")
+            })?;
         }
         Ok(self.texel(image, Some(Texel { level, layer: fetch.index.min(image.image.layers - 1), place })))
     }
@@ -175,6 +180,7 @@ struct TexelPosition {
     layer: u32,
     dimensions: usize,
     coordinates: [f32; 3],
+    offsets: [i32; 3],
     is_normalized: bool,
 }
 
@@ -193,7 +199,7 @@ impl TexelPosition {
             is_normalized = true;
         }
         let layer = layer.min(image.image.layers - 1);
-        Ok(TexelPosition { level, layer, dimensions: fetch.geometry.dimensions, coordinates, is_normalized })
+        Ok(TexelPosition { level, layer, dimensions: fetch.geometry.dimensions, coordinates, offsets: fetch.offsets, is_normalized })
     }
 
     fn texel(&self, place: [u32; 3]) -> Texel {
@@ -204,10 +210,19 @@ impl TexelPosition {
     fn nearest(&self, image: &DeviceImage) -> Option<Texel> {
         let mut place = [0; 3];
         let sizes = image.image.size_of_level(self.level);
-        for ((place, &x), size) in place.iter_mut().zip(&self.coordinates[..self.dimensions]).zip(sizes) {
-            *place = self.nearest_along(x, size, image.image.mode)?;
+        for (axis, (place, size)) in place.iter_mut().zip(sizes).take(self.dimensions).enumerate() {
+            let x = self.coordinates[axis];
+            *place = match self.offsets[axis] {
+                0 => self.nearest_along(x, size, image.image.mode)?,
+                offset => inside((self.in_texels(x, size).floor() as i64).saturating_add(offset.into()), size, image.image.mode)?,
+            };
         }
         Some(self.texel(place))
+    }
+
+    /// Returns a coordinate in texels.
+    fn in_texels(&self, x: f32, size: u32) -> f64 {
+        if self.is_normalized { f64::from(x) * f64::from(size) } else { f64::from(x) }
     }
 
     fn nearest_along(&self, x: f32, size: u32, mode: AddressMode) -> Option<u32> {
@@ -230,16 +245,16 @@ impl TexelPosition {
     /// Returns the texels around the place, along each axis.
     fn neighbours(&self, image: &DeviceImage) -> Vec<Neighbours> {
         let sizes = image.image.size_of_level(self.level);
-        let axes = self.coordinates[..self.dimensions].iter().zip(sizes);
-        axes.map(|(&x, size)| self.neighbours_along(x, size, image.image.mode)).collect()
+        let axes = self.coordinates[..self.dimensions].iter().zip(self.offsets).zip(sizes);
+        axes.map(|((&x, offset), size)| self.neighbours_along(x, offset, size, image.image.mode)).collect()
     }
 
-    fn neighbours_along(&self, x: f32, size: u32, mode: AddressMode) -> Neighbours {
+    fn neighbours_along(&self, x: f32, offset: i32, size: u32, mode: AddressMode) -> Neighbours {
         let one = f64::from(1_u32 << WEIGHT_BITS);
-        let scaled = if self.is_normalized { f64::from(x) * f64::from(size) } else { f64::from(x) };
+        let scaled = self.in_texels(x, size);
         // The conversion takes NaN to 0, and infinities to the ends of the range.
         let fixed = ((scaled * one).round() as i64).clamp(i64::MIN / 2, i64::MAX / 2) - (1 << (WEIGHT_BITS - 1));
-        let (first, weight) = (fixed >> WEIGHT_BITS, (fixed & ((1 << WEIGHT_BITS) - 1)) as u32);
+        let (first, weight) = ((fixed >> WEIGHT_BITS) + i64::from(offset), (fixed & ((1 << WEIGHT_BITS) - 1)) as u32);
         ([first, first + 1].map(|texel| inside(texel, size, mode)), weight)
     }
 }
@@ -290,7 +305,7 @@ mod tests {
 
     fn fetch(dimensions: usize, arrangement: Arrangement, index: u32, coordinates: [f32; 3]) -> Fetch {
         let geometry = Geometry { dimensions, arrangement };
-        Fetch { geometry, level: Level::Base, index, coordinates: coordinates.map(f32::to_bits) }
+        Fetch { geometry, level: Level::Base, index, coordinates: coordinates.map(f32::to_bits), offsets: [0; 3] }
     }
 
     fn plain(dimensions: usize, coordinates: [f32; 3]) -> Fetch {
@@ -319,6 +334,31 @@ mod tests {
         let (memory, image) = image("texture s8x2 4x2 border = ff*16");
         assert_eq!(memory.sample(&image, &plain(2, [3.5, 1.5, 0.0])), Ok([Some(u32::MAX), Some(u32::MAX), None, None]));
         assert_eq!(memory.sample(&image, &plain(2, [3.5, 2.0, 0.0])), Ok([Some(0), Some(0), None, None]));
+    }
+
+    /// Four texels 0, 1, 2, 3 (or 0, 16, 32, 48 with a filter), at the centre of texel 1 with offsets. The mode applies to the texel with its
+    /// offset: -1 - 1 is texel 3 of a wrapped texture and texel 0 of a mirrored one.
+    #[test]
+    fn offsets_count_texels() {
+        let modes = [
+            ("clamp", [(-2, 0), (-1, 0), (1, 2), (7, 3)]),
+            ("wrap normalized", [(-2, 3), (-1, 0), (1, 2), (7, 0)]),
+            ("mirror normalized", [(-2, 0), (-1, 0), (1, 2), (4, 2)]),
+        ];
+        for (mode, cases) in modes {
+            let (memory, plain_image) = image(&format!("texture u32 4 {mode} = index"));
+            let (filtered, linear_image) = image(&format!("texture f32 4 {mode} linear = 0 41800000 42000000 42400000"));
+            for (offset, texel) in cases {
+                let x = if plain_image.image.is_normalized { 0.375 } else { 1.5 };
+                let fetch = Fetch { offsets: [offset, 0, 0], ..plain(1, [x, 0.0, 0.0]) };
+                assert_eq!(memory.sample(&plain_image, &fetch), Ok([Some(texel), None, None, None]), "{mode} {offset}");
+                assert_eq!(first(filtered.sample(&linear_image, &fetch)), 16.0 * texel as f32, "{mode} {offset}");
+            }
+        }
+        let (memory, image) = image("texture u32 4x2 = index");
+        let at = |x: u32, y: u32, offsets: [i32; 3]| Fetch { coordinates: [x, y, 0], offsets, ..plain(2, [0.0; 3]) };
+        assert_eq!(memory.texel_at(&image, &at(1, 0, [2, 1, 0])), Ok([Some(7), None, None, None]));
+        assert!(memory.texel_at(&image, &at(1, 0, [-2, 0, 0])).is_err());
     }
 
     /// Four texels 0, 16, 32 and 48. With a weight of 64 / 256 for the second texel, the results are a quarter of the way.

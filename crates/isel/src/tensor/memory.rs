@@ -43,7 +43,7 @@ pub(super) struct Tile {
 
 /// Selects `wmma.load`.
 pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    if quad_fragments::are_used(select) {
+    if quad_fragments::are_used(select, ptx) {
         return quad_fragments::load(select, ptx);
     }
     let (fragment, way, mut tile) = open(select, ptx, 1)?;
@@ -74,7 +74,7 @@ pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
 
 /// Selects `wmma.store`.
 pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    if quad_fragments::are_used(select) {
+    if quad_fragments::are_used(select, ptx) {
         return quad_fragments::store(select, ptx);
     }
     let (fragment, way, mut tile) = open(select, ptx, 0)?;

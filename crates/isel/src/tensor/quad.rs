@@ -49,7 +49,7 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     let [a, b] = [fragment(select, ptx.operand(1), ScalarType::F16)?, fragment(select, ptx.operand(2), ScalarType::F16)?];
     let c = fragment(select, ptx.operand(3), c_type)?;
     let [a_is_by_rows, b_is_by_rows] = [Slot::Alayout, Slot::Blayout].map(|slot| ptx.get(slot) == Some(Modifier::Row));
-    if quad_fragments::are_used(select) {
+    if quad_fragments::are_used(select, ptx) {
         let results = product(select, [&a, &b], &c, Layouts { a_is_by_rows, b_is_by_rows }, [d_type, c_type]);
         return assign(select, ptx.operand(0), d_type, &results);
     }

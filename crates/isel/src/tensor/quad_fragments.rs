@@ -31,9 +31,11 @@ use crate::select::Select;
 const STEP: u32 = 4;
 const DEPTH: u32 = 16;
 
-/// Returns whether `wmma` of the target multiplies with `HMMA.884`.
-pub(super) fn are_used(select: &Select<'_>) -> bool {
-    quad::has_instruction(select) && !select.encodes("HMMA.1688.F32 R0, R0, R0, R0")
+/// Returns whether the target multiplies the matrices of a `wmma` instruction with `HMMA.884`. Integers, which sm_72 has too, are multiplied
+/// with `IMMA.8816` as on Turing, and have the same fragments.
+pub(super) fn are_used(select: &Select<'_>, ptx: &Ptx<'_>) -> bool {
+    let has_floats = ptx.types().iter().all(|ty| matches!(ty, ScalarType::F16 | ScalarType::F32));
+    has_floats && quad::has_instruction(select) && !select.encodes("HMMA.1688.F32 R0, R0, R0, R0")
 }
 
 /// A matrix of `wmma` in memory, as one thread accesses it.
@@ -152,8 +154,8 @@ fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<Matrix
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };
     let shape = Shape { rows, columns, depth };
     let is_half = ptx.ty() == ScalarType::F16;
-    // Of f16 there are no other shapes. Integers came with the IMMA of sm_72, bits with Turing.
-    if depth != DEPTH || !matches!(ptx.ty(), ScalarType::F16 | ScalarType::F32) {
+    // Of f16 there are no other shapes.
+    if depth != DEPTH {
         return select.unsupported(ptx);
     }
     let (matrix, is_row_major, stride) = memory::read_form(select, ptx, shape)?;

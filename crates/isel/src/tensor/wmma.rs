@@ -18,7 +18,7 @@ const COLUMNS: u32 = 8;
 
 /// Selects `wmma.mma`.
 pub(crate) fn multiply_fragments(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    if quad_fragments::are_used(select) {
+    if quad_fragments::are_used(select, ptx) {
         return quad_fragments::multiply(select, ptx);
     }
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };

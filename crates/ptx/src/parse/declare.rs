@@ -177,10 +177,15 @@ impl Parser<'_> {
     fn declare_variable(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
         let Some(DeclaredPlace::Memory(space)) = specifiers.space else { return Ok(()) };
         self.check_variable(specifiers, space, &declarator);
+        // Before PTX 1.5, `.tex .u32 t` declared what `.global .texref t` declares today.
+        let (space, ty) = match space {
+            StateSpace::Tex => (StateSpace::Global, VariableType::Texture),
+            _ => (space, specifiers.ty),
+        };
         let mut variable = Variable {
             name: declarator.name,
             space,
-            ty: specifiers.ty,
+            ty,
             lanes: specifiers.lanes,
             dimensions: declarator.dimensions,
             align: specifiers.align,

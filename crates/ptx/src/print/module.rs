@@ -4,7 +4,8 @@ use super::{Printer, operand::constant_text};
 use crate::ast::{
     Attribute, DwarfItem, DwarfSection, Initializer, Item, Linkage, PointerTarget, TextureMode, Variable, VariableId, VariableType,
 };
-use crate::types::ScalarType;
+use crate::target::PtxVersion;
+use crate::types::{ScalarType, StateSpace};
 
 /// Returns a linking directive followed by a space; empty for internal linkage.
 pub(super) fn linkage_text(linkage: Linkage) -> &'static str {
@@ -106,13 +107,16 @@ impl<'m> Printer<'m> {
     /// Prints the declaration of a variable or parameter, without initial value and `;`.
     pub(super) fn declaration(&mut self, variable: &Variable) {
         self.put(linkage_text(variable.linkage));
-        self.put(variable.space.spelling());
+        // The types of textures came with PTX 1.5.
+        let is_old_texture = variable.ty == VariableType::Texture && self.module.version < PtxVersion::new(1, 5);
+        self.put(if is_old_texture { StateSpace::Tex } else { variable.space }.spelling());
         self.attributes(&variable.attributes);
         if let Some(align) = variable.align {
             self.value(format_args!(" .align {align}"));
         }
         match variable.ty {
             VariableType::Scalar(ty) => self.vector_type(variable.lanes, ty),
+            _ if is_old_texture => self.put(" .u64"),
             opaque => self.put(opaque_spelling(opaque)),
         }
         if let Some(pointer) = variable.pointer {

@@ -15,6 +15,7 @@ use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, RegFile, Value};
 
 use super::boundary::{BoundaryState, InFlightAtBoundary, Pending};
+use super::reuse::Kept;
 use super::track::{MAX_FIXED_LATENCY, Tracker};
 use super::{Finding, Problem, Register, Step};
 
@@ -97,6 +98,11 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
 /// Finds an instruction in a list of instructions in flight, which is sorted by index.
 fn of_step(in_flight: &[InFlightAtBoundary], step: u32) -> Option<InFlightAtBoundary> {
     in_flight.binary_search_by_key(&step, |one| one.step).ok().map(|at| in_flight[at])
+}
+
+/// Returns whether a list of cached values has one, whether stale or not.
+fn has_kept(kept: &[Kept], one: &Kept) -> bool {
+    kept.binary_search_by_key(&(one.entry, one.register, one.step), |other| (other.entry, other.register, other.step)).is_ok()
 }
 
 /// Joins states, or returns `None` for an empty list. Joins pairwise as a balanced tree, so that n states of total size s cost O(s log n).
@@ -251,7 +257,7 @@ impl<'a> Walk<'a> {
                     self.reach(end, BoundaryState { scoreboards_set: left.scoreboards_set, ..BoundaryState::default() });
                 }
                 &Next::Call { target: Some(target), .. } => {
-                    self.reach(target, BoundaryState { kept: Vec::new(), ..left.clone() });
+                    self.reach(target, left.clone());
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
@@ -280,7 +286,9 @@ impl<'a> Walk<'a> {
     fn propagate_return(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
-        let entered = self.block_of(target).and_then(|block| self.states[block].as_ref()).map_or(&[][..], |state| &state.in_flight);
+        let entry = self.block_of(target).and_then(|block| self.states[block].as_ref());
+        let entered = entry.map_or(&[][..], |state| &state.in_flight);
+        let kept_at_entry = entry.map_or(&[][..], |state| &state.kept);
         let mut returns = Vec::new();
         for (&after, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
             let is_left = |one: &InFlightAtBoundary| {
@@ -294,7 +302,10 @@ impl<'a> Walk<'a> {
                 before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
             in_flight.sort_by_key(|one| one.step);
             in_flight.dedup_by_key(|one| one.step);
-            returns.push((after, BoundaryState { in_flight, kept: Vec::new(), ..left.clone() }));
+            // A cached value that came with another call is not in the cache after this one.
+            let is_here = |one: &&Kept| !has_kept(kept_at_entry, one) || has_kept(&before.kept, one);
+            let kept = left.kept.iter().filter(is_here).copied().collect();
+            returns.push((after, BoundaryState { in_flight, kept, ..left.clone() }));
         }
         for (after, state) in returns {
             self.reach(after, state);

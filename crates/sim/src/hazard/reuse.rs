@@ -4,8 +4,9 @@
 //! same slot gets the cached value, even if the register was overwritten in between, after any number of cycles.
 //!
 //! A value is evicted when its slot reads a register of the same bank, even by an instruction whose guard is false (measured on an H200,
-//! and ptxas relies on it). The arithmetic units share one cache, `HFMA2.MMA` has its own, and other units have none. Calls are assumed to
-//! empty the caches: functions start, and calls return, with nothing cached.
+//! and ptxas relies on it). The arithmetic units share one cache, `HFMA2.MMA` has its own, and other units have none. Calls to
+//! functions of the same section keep what is cached. Calls to other sections are assumed to empty the caches: their functions start, and
+//! they return, with nothing cached.
 //!
 //! ```text
 //! IADD3 R8, R4.reuse, R0, RZ    slot 0 keeps the value of R4

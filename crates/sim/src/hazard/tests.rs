@@ -146,6 +146,40 @@ fn banks_and_matrix_units_have_separate_caches() {
     assert!(is_stale(&[keep_pair, overwrite, read_pair]) && is_stale(&[keep_pair, "MOV R5, R0", read_pair]), "both of a pair are kept");
 }
 
+/// A function of the same section overwrites a register that its caller has in the cache, or the reverse.
+#[test]
+fn cached_registers_are_followed_through_calls() {
+    let stale = |before: &str, body: &str, after: &str| {
+        let lines = [before, "CALL.REL.NOINC 0x30", after, "EXIT", body, "RET.REL.NODEC R20 0x0"];
+        let lines = lines.map(|text| format!("B------:R-:W-:-:S08 {text}"));
+        let code = instructions(&lines.each_ref().map(String::as_str));
+        let found = check_function(&code, &[], &|_| Vec::new(), Model::of(target()));
+        let stale = found.iter().filter(|finding| matches!(finding.problem, Problem::StaleReuse { .. }));
+        stale.map(|finding| (finding.first, finding.second)).collect::<Vec<_>>()
+    };
+    let (keep, overwrite, read) = ("IADD3 R8, R4.reuse, R0, RZ", "MOV R4, R0", "IADD3 R9, R4, R0, RZ");
+    assert_eq!(stale(keep, overwrite, read), [(0, 2)]);
+    assert_eq!(stale("NOP", keep, read), [], "the value is still that of the register");
+    assert_eq!(stale(keep, "IADD3 R4, R6, R0, RZ", read), [], "the function reads another register through the slot");
+    // Two calls: what the first one finds in the cache is not there at the second.
+    let lines = [
+        "CALL.REL.NOINC 0x70",
+        keep,
+        "CALL.REL.NOINC 0x50",
+        "IADD3 R9, R6, R0, RZ",
+        read,
+        "EXIT",
+        "NOP",
+        "NOP",
+        overwrite,
+        "RET.REL.NODEC R20 0x0",
+    ];
+    let lines = lines.map(|text| format!("B------:R-:W-:-:S08 {text}"));
+    let code = instructions(&lines.each_ref().map(String::as_str));
+    let found = check_function(&code, &[], &|_| Vec::new(), Model::of(target()));
+    assert!(!found.iter().any(|finding| matches!(finding.problem, Problem::StaleReuse { .. })), "{found:?}");
+}
+
 /// Makes a kernel of `calls` calls to one function that follows it; instructions in flight at each call are still in flight in the
 /// function.
 fn with_calls(calls: usize) -> Vec<Instruction> {

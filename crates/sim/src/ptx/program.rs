@@ -269,6 +269,8 @@ pub(crate) struct ImageAccess {
     pub(crate) level: Option<Source>,
     /// Whether derivatives of the coordinates give the level.
     pub(crate) has_gradient: bool,
+    /// The offsets in texels, one for each dimension; none if the instruction has none.
+    pub(crate) offsets: Box<[Source]>,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<Slot>]>,
     /// The elements to store; none for a load.

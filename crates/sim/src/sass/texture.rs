@@ -1,4 +1,4 @@
-//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD` and `SUST`, without offsets, comparisons and samples.
+//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD` and `SUST`, without comparisons and samples.
 //!
 //! ```text
 //! TEX.B.LL upper, lower, coordinates, handle and level, 2D, mask            handle in a general register
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The index of textures with layers precedes the coordinates. `TXD` has the handle before the coordinates, and a word with the index in its
-//! lower half after them; its second tuple has the derivatives.
+//! lower half after them; its second tuple has the derivatives. Offsets (`.AOFFI`) are one word after the level, with a field for each axis: four
+//! bits, in `TLD4` six bits at a distance of eight. `TXD` has them above the index.
 //!
 //! The components of the mask go to `lower`, from the third on to `upper`.
 
@@ -129,46 +130,75 @@ struct Registers {
     index: Option<Row>,
     coordinates: Row,
     level: Option<Row>,
+    offsets: Option<Row>,
 }
 
 impl Registers {
     /// Takes the two tuples: the index and the coordinates, then the handle if it is in a general register, and the level.
     fn of(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
-        let has_level = site.has(".LL");
+        let (has_level, has_offsets) = (site.has(".LL"), site.has(".AOFFI"));
         let index_count = u16::from(geometry.has_index());
         let first = operands.source(site, 2, index_count + geometry.coordinates() as u16)?;
         let index = (index_count > 0).then_some(first);
         let coordinates = if index_count > 0 { first.plus(1) } else { first };
-        let (handle, level) = match operands.uniform {
-            Some(number) => (Handle::Uniform(Row::source(number)), has_level.then(|| operands.source(site, 3, 1)).transpose()?),
-            None => {
-                let second = operands.source(site, 3, 1 + u16::from(has_level))?;
-                (Handle::General(second), has_level.then(|| second.plus(1)))
-            }
+        let handle_count = u16::from(operands.uniform.is_none());
+        let count = handle_count + u16::from(has_level) + u16::from(has_offsets);
+        let second = if count > 0 { Some(operands.source(site, 3, count)?) } else { None };
+        let level = second.filter(|_| has_level).map(|second| second.plus(handle_count));
+        let offsets = second.filter(|_| has_offsets).map(|second| second.plus(handle_count + u16::from(has_level)));
+        let handle = match (operands.uniform, second) {
+            (Some(number), _) => Handle::Uniform(Row::source(number)),
+            (None, Some(second)) => Handle::General(second),
+            (None, None) => return Err(site.unsupported("a fetch without a handle")),
         };
-        Ok(Registers { handle, index, coordinates, level })
+        Ok(Registers { handle, index, coordinates, level, offsets })
     }
 
     /// Takes the tuples of `TXD`, without the derivatives.
     fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
-        let index_count = u16::from(geometry.has_index());
+        let (has_index, has_offsets) = (geometry.has_index(), site.has(".AOFFI"));
         let count = geometry.coordinates() as u16;
         let handle_count = u16::from(operands.uniform.is_none());
-        let first = operands.source(site, 2, handle_count + count + index_count)?;
+        let first = operands.source(site, 2, handle_count + count + u16::from(has_index || has_offsets))?;
         let (handle, coordinates) = match operands.uniform {
             Some(number) => (Handle::Uniform(Row::source(number)), first),
             None => (Handle::General(first), first.plus(1)),
         };
-        Ok(Registers { handle, index: (index_count > 0).then(|| coordinates.plus(count)), coordinates, level: None })
+        let word = coordinates.plus(count);
+        Ok(Registers { handle, index: has_index.then_some(word), coordinates, level: None, offsets: has_offsets.then_some(word) })
     }
 }
 
 /// Bits of an index.
 const INDEX_MASK: u32 = 0xffff;
 
+/// Where a word has the offsets: the first bit, the number of bits of each, and the distance between two.
+#[derive(Clone, Copy)]
+struct OffsetFields {
+    first: u32,
+    bits: u32,
+    distance: u32,
+}
+
+impl OffsetFields {
+    fn of(opcode: Opcode) -> OffsetFields {
+        match opcode {
+            Opcode::TLD4 => OffsetFields { first: 0, bits: 6, distance: 8 },
+            Opcode::TXD => OffsetFields { first: 16, bits: 4, distance: 4 },
+            _ => OffsetFields { first: 0, bits: 4, distance: 4 },
+        }
+    }
+
+    /// Returns the offset along an axis.
+    fn read(self, word: u32, axis: u32) -> i32 {
+        let unused = u32::BITS - self.bits;
+        (word >> (self.first + axis * self.distance) << unused) as i32 >> unused
+    }
+}
+
 /// Builds `TEX`, `TLD`, `TLD4` and `TXD`.
 fn fetch(site: &Site<'_>) -> Built {
-    let missing = [".AOFFI", ".PTP", ".DC", ".MS", ".LC", ".LB", ".NDV"];
+    let missing = [".UAOFFI", ".PTP", ".DC", ".MS", ".LC", ".LB", ".NDV"];
     if let Some(modifier) = missing.iter().find(|modifier| site.has(modifier)) {
         return Err(site.unsupported(format!("a fetch with {modifier}")));
     }
@@ -187,10 +217,17 @@ fn fetch(site: &Site<'_>) -> Built {
     let component = component.unwrap_or(0);
     let registers =
         if opcode == Opcode::TXD { Registers::of_gradients(site, &operands, named)? } else { Registers::of(site, &operands, named)? };
+    let fields = OffsetFields::of(opcode);
     Ok(access(move |warp, world, lanes| {
         for lane in lanes_of(lanes) {
             let fault = |what: String| Fault::of(lane, what);
             let image = world.memory.image(registers.handle.read(warp, lane)).map_err(fault)?;
+            let mut offsets = [0; 3];
+            if let Some(word) = registers.offsets.map(|word| warp.row(word)[lane]) {
+                for (axis, offset) in (0..).zip(&mut offsets[..named.dimensions]) {
+                    *offset = fields.read(word, axis);
+                }
+            }
             let mut coordinates = [0; 3];
             for (axis, place) in (0..).zip(&mut coordinates[..named.coordinates()]) {
                 *place = warp.row(registers.coordinates.plus(axis))[lane];
@@ -206,7 +243,7 @@ fn fetch(site: &Site<'_>) -> Built {
             // A texture of one dimension may be read as one of two.
             let is_line = named == Geometry { dimensions: 2, arrangement: Arrangement::Single } && image.image.dimensions == 1;
             let geometry = if is_line { Geometry { dimensions: 1, ..named } } else { named };
-            let fetch = Fetch { geometry, level, index, coordinates };
+            let fetch = Fetch { geometry, level, index, coordinates, offsets };
             let texel = match opcode {
                 Opcode::TLD => world.memory.texel_at(&image, &fetch),
                 Opcode::TLD4 => world.memory.gather(&image, &fetch, component),

@@ -1,8 +1,8 @@
-//! Decodes `tex`, `tld4`, `txq`, `suld.b`, `sust.b` and `suq` with handles in registers. Offsets, comparisons, samples and results of 16 bits are
+//! Decodes `tex`, `tld4`, `txq`, `suld.b`, `sust.b` and `suq` with handles in registers. Comparisons, samples and results of 16 bits are
 //! refused.
 
 use oriole_kernel_test::Arrangement;
-use oriole_ptx::ast::{self, AddressBase};
+use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
 use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
@@ -95,12 +95,23 @@ impl Decoder<'_> {
         self.elements(operand, count).into_iter().map(slot).collect()
     }
 
+    /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions. A value to compare with is refused.
+    fn offsets(&mut self, ptx: &Ptx<'_>, first: usize, dimensions: usize) -> Decode<Box<[Source]>> {
+        let Some(&operand) = ptx.operands.get(first) else { return Ok(Box::default()) };
+        let is_float = |shape: &FormShape| matches!(shape, FormShape::Value(value) if value.ty == ValueType::Scalar(ScalarType::F32));
+        if ptx.operands.len() > first + 1 || ptx.form.operands.get(first).is_none_or(|form| is_float(&form.shape)) {
+            return self.unsupported(ptx);
+        }
+        let elements = self.elements(operand, dimensions).into_iter().take(dimensions);
+        elements.map(|offset| self.source(offset, ScalarType::S32)).collect()
+    }
+
     fn fetch(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
         let (&[to, from], Some(geometry)) = (ptx.types().as_slice(), geometry(ptx)) else { return self.unsupported(ptx) };
         let [has_level, has_gradient] = ["level", "grad"].map(|name| names(ptx, &[name]));
-        // The level is one operand, derivatives are two; further ones are offsets and comparisons.
+        // The level is one operand, derivatives are two; offsets and comparisons follow.
         let count = 2 + usize::from(has_level) + 2 * usize::from(has_gradient);
-        let is_plain = ptx.operands.len() == count && !names(ptx, &["base"]) && to.bits() == 32;
+        let is_plain = !names(ptx, &["base"]) && to.bits() == 32;
         if !is_plain || matches!(ptx.operand(0), ast::Operand::Pair(_)) {
             return self.unsupported(ptx);
         }
@@ -112,21 +123,22 @@ impl Decoder<'_> {
         let destinations = self.written(ptx.operand(0), 4)?;
         let level = if has_level { Some(self.source(ptx.operand(2), from)?) } else { None };
         let kind = if is_float { ImageAccessKind::Fetch(geometry) } else { ImageAccessKind::FetchTexel(geometry) };
-        Ok(ImageAccess { kind, handle, coordinates: coordinates.into(), level, has_gradient, destinations, values: Box::default() })
+        let (coordinates, offsets) = (coordinates.into(), self.offsets(ptx, count, geometry.dimensions)?);
+        Ok(ImageAccess { kind, handle, coordinates, level, has_gradient, offsets, destinations, values: Box::default() })
     }
 
     fn gather(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
         let Some(geometry) = geometry(ptx) else { return self.unsupported(ptx) };
         let component = ["r", "g", "b", "a"].iter().position(|name| ptx.get(FormSlot::Comp).is_some_and(|found| found.spelling() == *name));
-        let (Some(component), 2) = (component, ptx.operands.len()) else { return self.unsupported(ptx) };
+        let Some(component) = component else { return self.unsupported(ptx) };
         if matches!(ptx.operand(0), ast::Operand::Pair(_)) {
             return self.unsupported(ptx);
         }
         let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), ScalarType::F32, geometry.has_index(), geometry.coordinates())?;
         let destinations = self.written(ptx.operand(0), 4)?;
         let kind = ImageAccessKind::Gather(geometry, component);
-        let coordinates = coordinates.into();
-        Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, destinations, values: Box::default() })
+        let (coordinates, offsets) = (coordinates.into(), self.offsets(ptx, 2, geometry.dimensions)?);
+        Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, offsets, destinations, values: Box::default() })
     }
 
     fn surface(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
@@ -153,7 +165,8 @@ impl Decoder<'_> {
             values = self.elements(vector, count).into_iter().map(|value| self.source(value, ty)).collect::<Decode<_>>()?;
         }
         let kind = ImageAccessKind::Surface { element_bytes, outside };
-        Ok(ImageAccess { kind, handle, coordinates: coordinates.into(), level: None, has_gradient: false, destinations, values })
+        let coordinates = coordinates.into();
+        Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, offsets: Box::default(), destinations, values })
     }
 
     fn query(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
@@ -168,6 +181,7 @@ impl Decoder<'_> {
             coordinates: Box::default(),
             level: None,
             has_gradient: false,
+            offsets: Box::default(),
             destinations,
             values: Box::default(),
         })

@@ -11,14 +11,14 @@ use crate::sampling::{Fetch, Geometry, Level};
 const ALL_BITS: u64 = u32::MAX as u64;
 
 /// Returns the fetch of a thread; `words` are the index, if there is one, and the coordinates.
-fn fetch(geometry: Geometry, level: Level, words: &[u32]) -> Fetch {
+fn fetch(geometry: Geometry, level: Level, words: &[u32], offsets: [i32; 3]) -> Fetch {
     let (index, places) = match words.split_first() {
         Some((&index, places)) if geometry.has_index() => (index, places),
         _ => (0, words),
     };
     let mut coordinates = [0; 3];
     coordinates.iter_mut().zip(places).for_each(|(coordinate, &place)| *coordinate = place);
-    Fetch { geometry, level, index, coordinates }
+    Fetch { geometry, level, index, coordinates, offsets }
 }
 
 impl Warp {
@@ -32,9 +32,9 @@ impl Warp {
         line: u32,
     ) -> Result<(), Stop> {
         for lane in lanes_of(active) {
-            let operands = access.coordinates.iter().chain([&access.handle]);
+            let operands = access.coordinates.iter().chain(&access.offsets).chain([&access.handle]);
             if machine.options.undefined_values && operands.into_iter().any(|&source| self.read_undefined(source, lane) as u32 != 0) {
-                machine.uninitialized(block, self, lane, line, "a coordinate or the handle of this access was never written");
+                machine.uninitialized(block, self, lane, line, "a coordinate, an offset or the handle of this access was never written");
             }
             if let Err(message) = self.access_by_lane(machine, access, lane) {
                 return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
@@ -47,6 +47,15 @@ impl Warp {
         let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
         let words: Vec<u32> = access.coordinates.iter().map(|&source| self.read(&machine.pool, source, lane) as u32).collect();
         let level = access.level.map(|source| self.read(&machine.pool, source, lane) as u32);
+        let mut offsets = [0; 3];
+        for (offset, &source) in offsets.iter_mut().zip(&access.offsets) {
+            *offset = self.read(&machine.pool, source, lane) as i32;
+        }
+        // The machine has four bits for an offset, and six in `tld4`.
+        let limit = if matches!(access.kind, ImageAccessKind::Gather(..)) { 32 } else { 8 };
+        if let Some(offset) = offsets.iter().find(|offset| !(-limit..limit).contains(*offset)) {
+            return Err(format!("an offset of {offset}, which is not in the range from {} to {}", -limit, limit - 1));
+        }
         let texel = match access.kind {
             ImageAccessKind::Size(axis) => {
                 self.write_image_result(access, 0, lane, Some(image.image.size[axis]));
@@ -63,14 +72,14 @@ impl Warp {
                     None if access.has_gradient => Level::Gradient,
                     None => Level::Base,
                 };
-                machine.memory.sample(&image, &fetch(geometry, level, &words))?
+                machine.memory.sample(&image, &fetch(geometry, level, &words, offsets))?
             }
             ImageAccessKind::FetchTexel(geometry) => {
                 let level = level.map_or(Level::Base, |level| Level::Integer(level as i32));
-                machine.memory.texel_at(&image, &fetch(geometry, level, &words))?
+                machine.memory.texel_at(&image, &fetch(geometry, level, &words, offsets))?
             }
             ImageAccessKind::Gather(geometry, component) => {
-                machine.memory.gather(&image, &fetch(geometry, Level::Base, &words), component)?
+                machine.memory.gather(&image, &fetch(geometry, Level::Base, &words, offsets), component)?
             }
         };
         for (number, value) in texel.into_iter().enumerate() {
