@@ -53,6 +53,7 @@ pub mod settle_products;
 pub mod share_constants;
 pub mod simplify;
 pub mod split_index;
+pub mod stagger_products;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;

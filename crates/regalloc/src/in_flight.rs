@@ -25,11 +25,11 @@
 use std::collections::VecDeque;
 
 use oriole_ir::analysis::ControlFlow;
-use oriole_ir::{Block, Function, Operand, Pseudo, Value};
+use oriole_ir::{Block, Function, Inst, Operand, Pseudo, Value};
 use rustc_hash::FxHashMap;
 
 use crate::hints::Hints;
-use crate::products::pending_groups;
+use crate::products::{is_group_end, pending_groups};
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
@@ -39,7 +39,8 @@ const MAX_RECENT_READS: usize = 16;
 
 /// The first block of a loop at whose start matrix products may still be running.
 struct LoopStart {
-    /// Position in the block of the first wait for all matrix products; the number of instructions if there is none.
+    /// Position in the block of the first wait for all matrix products from before the block; the number of instructions if there is
+    /// none.
     wait_position: u32,
     /// Registers that are in use at the start of the block, or written before the wait.
     busy_registers: RegisterSet,
@@ -79,7 +80,7 @@ impl InFlight {
                 found.carried_webs.insert(root, start);
             }
             let insts = &function.blocks[start].insts;
-            let wait = insts.iter().position(|&inst| pending_groups(function, inst) == Some(0)).unwrap_or(insts.len()) as u32;
+            let wait = first_full_wait(function, insts) as u32;
             found.loop_starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
         }
         found
@@ -142,6 +143,17 @@ impl InFlight {
         let (root, _) = hints.root_of(value);
         self.carried_webs.get(&root).and_then(|start| self.loop_starts.get(start)).map(|start| &start.busy_registers)
     }
+}
+
+/// Returns the position of the first wait after which no matrix product from before the block runs: it leaves no more groups pending than
+/// have ended in the block. Returns the number of instructions if there is none.
+fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
+    let mut groups = 0;
+    let is_full_wait = |&inst: &Inst| {
+        groups += i64::from(is_group_end(function, inst));
+        pending_groups(function, inst).is_some_and(|pending| pending <= groups)
+    };
+    insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
 
 /// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_BLOCKS_TO_LOOP`]
