@@ -139,8 +139,7 @@ impl Step {
             let is_wait = |inst: Inst| function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_some();
             let Some(wait) = find_after(&insts, group_end + 1, |inst| is_free(function, inst), is_wait) else { continue };
             let end = (wait + 1..insts.len()).find(|&at| !is_free(function, insts[at]))?;
-            let second_end =
-                if is_fence(function, insts[end]) { find_after(&insts, end + 1, is_group_part, is_end) } else { None };
+            let second_end = if is_fence(function, insts[end]) { find_after(&insts, end + 1, is_group_part, is_end) } else { None };
             return Some(Step { insts, fence, group_end, wait, end, second_end });
         }
         None
@@ -317,4 +316,79 @@ fn last_of_first_chain(function: &Function, insts: &[Inst], range: std::ops::Ran
         last = if chain == 0 { Some(at) } else { last };
     }
     last.filter(|_| has_others)
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_support::Index;
+
+    use super::*;
+
+    /// Two products, `%2` and `%3`, arithmetic on their results (`between` comes first), and two products with the results as operands.
+    fn step(between: &str) -> Function {
+        let text = format!(
+            "func kernel @f ssa {{
+bb0:
+    %0:R = S2R SR_TID.X
+    %1:UR4 = PACK URZ, URZ, URZ, URZ
+    WARPGROUP.ARRIVE
+    %2:R4 = HGMMA.64x8x16.F32 gdesc[%1], RZ, !UPT !shared.0
+    %3:R4 = HGMMA.64x8x16.F32 gdesc[%1], RZ, !UPT !shared.0
+    RZ = HGMMA.64x8x16.F16 gdesc[URZ], RZ, !UPT, gsb0 !shared.0.volatile
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+{between}    %4:R = MUFU.EX2 %3[0]
+    %5:R = MUFU.EX2 %2[0]
+    WARPGROUP.ARRIVE
+    %6:R4 = PACK %5, %5, %5, %5
+    %7:R4 = HGMMA.64x8x16.F32 %6, gdesc[%1], RZ, !UPT !shared.0
+    %8:R4 = PACK %4, %4, %4, %4
+    %9:R4 = HGMMA.64x8x16.F32 %8, gdesc[%1], RZ, !UPT !shared.0
+    RZ = HGMMA.64x8x16.F16 gdesc[URZ], RZ, !UPT, gsb0 !shared.0.volatile
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    STS [%0], %7[0] !shared.4
+    STS [%0], %9[0] !shared.4
+    EXIT
+}}"
+        );
+        oriole_ir::text::parse(&text).unwrap().remove(0)
+    }
+
+    /// Returns one word for each instruction: its first result, or what it does to products.
+    fn words(function: &Function) -> String {
+        let word = |&inst: &Inst| {
+            if is_group_end(function, inst) {
+                return "end".to_owned();
+            }
+            if function.insts[inst].is_machine(Opcode::WARPGROUP) {
+                return pending_groups(function, inst).map_or("arrive".to_owned(), |pending| format!("wait{pending}"));
+            }
+            function.defined(inst).next().map_or("-".to_owned(), |value| value.position().to_string())
+        };
+        function.blocks[function.entry()].insts.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn products_run_during_the_arithmetic_on_the_others() {
+        let mut function = step("");
+        assert_eq!(run(&mut function, 253), 1);
+        assert_eq!(words(&function), "0 1 arrive 2 end 3 end wait1 5 arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
+    }
+
+    #[test]
+    fn the_second_accumulator_waits_for_registers() {
+        let mut function = step("");
+        // At the wait the two accumulators and `%0` are live.
+        assert_eq!(run(&mut function, 9 + SPARE_REGISTERS - 1), 1);
+        assert_eq!(words(&function), "0 1 arrive 2 end wait0 5 arrive 3 end arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
+    }
+
+    #[test]
+    fn code_that_may_not_move_keeps_the_step_whole() {
+        // A store after the wait may overwrite an operand that the products read from shared memory.
+        let mut function = step("    STS [%0], %0 !shared.4\n");
+        assert_eq!(run(&mut function, 253), 0);
+        // The program counts groups: another group would change what the wait for one pending group means.
+        let mut function = step("    WARPGROUP.DEPBAR.LE gsb0, 0x1\n");
+        assert_eq!(run(&mut function, 253), 0);
+    }
 }

@@ -12,7 +12,8 @@
 //!      @%p BRA bb1
 //! ```
 //!
-//! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is
+//! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait; other
+//! values that are defined after the wait prefer the registers that operands like `%2` avoid. This is
 //! only a preference: if no other registers are free, any register is used, and `settle-products` inserts a wait.
 //!
 //! `LDGSTS` reads its addresses when it leaves the queue of the load unit, often hundreds of cycles after it issued. A value defined soon
@@ -54,6 +55,8 @@ pub(crate) struct InFlight {
     loop_starts: FxHashMap<Block, LoopStart>,
     /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
     carried_webs: FxHashMap<Value, Block>,
+    /// The loop start whose wait the walk has passed, while it is in that block.
+    waited_block: Option<Block>,
     /// Uniform registers that asynchronous copies have read.
     late_reads: RegisterSet,
     /// General registers that the latest `LDGSTS` of the block have read: first register and number of registers, oldest first.
@@ -88,6 +91,7 @@ impl InFlight {
 
     /// Records the registers in use at the start of a block, if a loop starts there.
     pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
+        self.waited_block = None;
         if let Some(start) = self.loop_starts.get_mut(&block) {
             start.busy_registers = start.busy_registers.or(occupied);
         }
@@ -95,9 +99,18 @@ impl InFlight {
 
     /// Records that the instruction at a position of a block writes `count` registers from `first` on.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
-        if let Some(start) = self.loop_starts.get_mut(&block).filter(|start| position < start.wait_position) {
+        let Some(start) = self.loop_starts.get_mut(&block) else { return };
+        if position < start.wait_position {
             start.busy_registers.insert(first, count);
+        } else {
+            self.waited_block = Some(block);
         }
+    }
+
+    /// Returns the registers that values of a block which are no operands of carried products should be assigned to, so that the other
+    /// registers stay free for such operands; `None` if there is no preference.
+    pub fn registers_for_others(&self, block: Block) -> Option<&RegisterSet> {
+        self.waited_block.filter(|&waited| waited == block).and_then(|_| self.loop_starts.get(&block)).map(|start| &start.busy_registers)
     }
 
     /// Records that an `LDGSTS` reads `count` general registers from `first` on.
