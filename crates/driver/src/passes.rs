@@ -136,6 +136,7 @@ passes! {
     69  "share-constants",  AtLeast(2), optional, Optimize, share_constants,  "loads the constants of a loop before the loop";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, insert_yields,    "inserts YIELD into loops that may wait for other threads";
+    93  "stagger-products", AtLeast(2), optional, Optimize, stagger_products, "divides groups of warpgroup matrix products, to overlap them with arithmetic";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
     95  "constant-phis",    AtLeast(1), optional, Optimize, constant_phis,    "makes constants the sources of phis, instead of registers with them";
     96  "store-return",     All,        required, Optimize, store_return,     "leaves the return address of a function with calls to the prologue";

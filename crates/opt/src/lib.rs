@@ -12,7 +12,7 @@
 //!    constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form
 //!    for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
-//!    that may wait for other threads.
+//!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
 //! 5. [`balance`] replaces some additions by instructions that the other passes do not recognize as additions. [`constant_phis`] is the
 //!    last pass on SSA values: it removes the registers of constants that only phis read.
 //! 6. [`guard_copies`], [`settle_products`] and [`idle_instructions`] are for code with physical registers, after scheduling.
@@ -53,6 +53,7 @@ pub mod settle_products;
 pub mod share_constants;
 pub mod simplify;
 pub mod split_index;
+pub mod stagger_products;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;

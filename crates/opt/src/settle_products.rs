@@ -405,7 +405,7 @@ fn symbol(spelling: &str) -> Symbol {
 }
 
 /// Returns a new empty product, which computes nothing and only ends a group.
-fn new_group_end(function: &mut Function) -> Inst {
+pub(crate) fn new_group_end(function: &mut Function) -> Inst {
     let zero = Operand::RZ;
     let operands = [
         zero,
@@ -423,24 +423,24 @@ fn new_group_end(function: &mut Function) -> Inst {
 }
 
 /// Returns a new `WARPGROUP.DEPBAR` that waits until at most `pending` groups are pending.
-fn new_wait(function: &mut Function, pending: u8) -> Inst {
+pub(crate) fn new_wait(function: &mut Function, pending: u8) -> Inst {
     let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
     let operands = [symbol("gsb0").into(), i64::from(pending).into()];
     function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
 }
 
 /// Returns a new `WARPGROUP.ARRIVE`.
-fn new_fence(function: &mut Function) -> Inst {
+pub(crate) fn new_fence(function: &mut Function) -> Inst {
     function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
 }
 
 /// Returns the number of groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a `WARPGROUP.ARRIVE`.
-fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
+pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
     function.operands(inst).get(1).and_then(Operand::integer).map(|pending| pending.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
 }
 
 /// Returns whether a product names `gsb0`, which ends a group.
-fn ends_group(function: &Function, inst: Inst) -> bool {
+pub(crate) fn ends_group(function: &Function, inst: Inst) -> bool {
     function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol("gsb0")))
 }
 

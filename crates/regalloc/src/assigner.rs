@@ -172,8 +172,18 @@ impl<'a> Assigner<'a> {
             return None;
         }
         let avoided = self.pack_windows.registers_to_avoid(value);
+        let unreserved = avoided.map_or(*free, |avoided| free.without(&avoided));
+        // An operand of a product that runs across a back edge may raise the number of registers: a wait costs more.
+        if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
+            && let Some(busy) = self.in_flight.registers_to_avoid(&mut self.hints, value)
+            && let Some(start) = unreserved.without(busy).find_gap(tuple)
+            && (start + offset).is_aligned(class.align)
+        {
+            self.hints.take_register(value, class, start + offset);
+            return Some(start + offset);
+        }
         let affordable = RegisterSet::first_n(self.needed_registers.max(self.hints.used_end().into()));
-        let allowed = avoided.map_or(*free, |avoided| free.without(&avoided)).and(&affordable);
+        let allowed = unreserved.and(&affordable);
         if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
             && !self.hints.has_gap_for_web(value, &allowed)
             && let Some(start) = allowed.find_gap(tuple)
@@ -190,6 +200,14 @@ impl<'a> Assigner<'a> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
             && let Some(place) = self.hints.choose_registers(value, class, &free.without(avoided))
+        {
+            return Some(place);
+        }
+        if class.file == RegFile::General
+            && let Some(preferred) = self.in_flight.registers_for_others(self.walk.block).map(|preferred| free.and(preferred))
+            && self.in_flight.registers_to_avoid(&mut self.hints, value).is_none()
+            && self.hints.hinted_register(value).is_none()
+            && let Some(place) = self.hints.choose_registers(value, class, &preferred)
         {
             return Some(place);
         }

@@ -12,7 +12,8 @@
 //!      @%p BRA bb1
 //! ```
 //!
-//! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is
+//! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait; other
+//! values that are defined after the wait prefer the registers that operands like `%2` avoid. This is
 //! only a preference: if no other registers are free, any register is used, and `settle-products` inserts a wait.
 //!
 //! `LDGSTS` reads its addresses when it leaves the queue of the load unit, often hundreds of cycles after it issued. A value defined soon
@@ -25,11 +26,11 @@
 use std::collections::VecDeque;
 
 use oriole_ir::analysis::ControlFlow;
-use oriole_ir::{Block, Function, Operand, Pseudo, Value};
+use oriole_ir::{Block, Function, Inst, Operand, Pseudo, Value};
 use rustc_hash::FxHashMap;
 
 use crate::hints::Hints;
-use crate::products::pending_groups;
+use crate::products::{is_group_end, pending_groups};
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
@@ -39,7 +40,8 @@ const MAX_RECENT_READS: usize = 16;
 
 /// The first block of a loop at whose start matrix products may still be running.
 struct LoopStart {
-    /// Position in the block of the first wait for all matrix products; the number of instructions if there is none.
+    /// Position in the block of the first wait for all matrix products from before the block; the number of instructions if there is
+    /// none.
     wait_position: u32,
     /// Registers that are in use at the start of the block, or written before the wait.
     busy_registers: RegisterSet,
@@ -53,6 +55,8 @@ pub(crate) struct InFlight {
     loop_starts: FxHashMap<Block, LoopStart>,
     /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
     carried_webs: FxHashMap<Value, Block>,
+    /// The loop start whose wait the walk has passed, while it is in that block.
+    waited_block: Option<Block>,
     /// Uniform registers that asynchronous copies have read.
     late_reads: RegisterSet,
     /// General registers that the latest `LDGSTS` of the block have read: first register and number of registers, oldest first.
@@ -79,7 +83,7 @@ impl InFlight {
                 found.carried_webs.insert(root, start);
             }
             let insts = &function.blocks[start].insts;
-            let wait = insts.iter().position(|&inst| pending_groups(function, inst) == Some(0)).unwrap_or(insts.len()) as u32;
+            let wait = first_full_wait(function, insts) as u32;
             found.loop_starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
         }
         found
@@ -87,6 +91,7 @@ impl InFlight {
 
     /// Records the registers in use at the start of a block, if a loop starts there.
     pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
+        self.waited_block = None;
         if let Some(start) = self.loop_starts.get_mut(&block) {
             start.busy_registers = start.busy_registers.or(occupied);
         }
@@ -94,9 +99,18 @@ impl InFlight {
 
     /// Records that the instruction at a position of a block writes `count` registers from `first` on.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
-        if let Some(start) = self.loop_starts.get_mut(&block).filter(|start| position < start.wait_position) {
+        let Some(start) = self.loop_starts.get_mut(&block) else { return };
+        if position < start.wait_position {
             start.busy_registers.insert(first, count);
+        } else {
+            self.waited_block = Some(block);
         }
+    }
+
+    /// Returns the registers that values of a block which are no operands of carried products should be assigned to, so that the other
+    /// registers stay free for such operands; `None` if there is no preference.
+    pub fn registers_for_others(&self, block: Block) -> Option<&RegisterSet> {
+        self.waited_block.filter(|&waited| waited == block).and_then(|_| self.loop_starts.get(&block)).map(|start| &start.busy_registers)
     }
 
     /// Records that an `LDGSTS` reads `count` general registers from `first` on.
@@ -142,6 +156,17 @@ impl InFlight {
         let (root, _) = hints.root_of(value);
         self.carried_webs.get(&root).and_then(|start| self.loop_starts.get(start)).map(|start| &start.busy_registers)
     }
+}
+
+/// Returns the position of the first wait after which no matrix product from before the block runs: it leaves no more groups pending than
+/// have ended in the block. Returns the number of instructions if there is none.
+fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
+    let mut groups = 0;
+    let is_full_wait = |&inst: &Inst| {
+        groups += i64::from(is_group_end(function, inst));
+        pending_groups(function, inst).is_some_and(|pending| pending <= groups)
+    };
+    insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
 
 /// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_BLOCKS_TO_LOOP`]

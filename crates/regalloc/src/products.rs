@@ -31,6 +31,11 @@ pub(crate) fn run(function: &mut Function) {
     }
 }
 
+/// Returns whether an instruction is an empty product, which ends a group of products.
+pub(crate) fn is_group_end(function: &Function, inst: Inst) -> bool {
+    function.is_warpgroup_product(inst) && function.defined(inst).next().is_none()
+}
+
 /// Returns the values in general registers that a product reads. The accumulator is among them if `with_accumulator` is true.
 fn product_operands(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
     let is_wanted = move |operand: &&Operand| with_accumulator || !matches!(operand.role, Role::Tied(_));
@@ -74,26 +79,34 @@ fn hoist_packs(function: &mut Function, block: Block) {
     function.blocks[block].insts = kept;
 }
 
-/// Extends the live ranges of the operands of products to the next wait for all products, or to the end of the block.
+/// Extends the live ranges of the operands of products to the wait that ends the products, or to the end of the block.
 fn keep_operands(function: &mut Function, block: Block) {
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut kept = Vec::with_capacity(insts.len() + 1);
-    let mut running: Vec<Operand> = Vec::new();
+    // The operands of running products, each with the number of groups that have ended since its last product began.
+    let mut running: Vec<(Operand, i64)> = Vec::new();
     for inst in insts {
-        if pending_groups(function, inst) == Some(0) || Some(inst) == first_terminator {
-            if !running.is_empty() {
-                let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &running, 0);
+        let pending = if Some(inst) == first_terminator { Some(-1) } else { pending_groups(function, inst) };
+        if let Some(pending) = pending {
+            let (ended, others): (Vec<(Operand, i64)>, _) = running.into_iter().partition(|&(_, groups)| groups > pending);
+            running = others;
+            let ended: Vec<Operand> = ended.into_iter().map(|(operand, _)| operand).collect();
+            if !ended.is_empty() {
+                let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &ended, 0);
                 function.insts[keep].location = function.insts[inst].location;
                 kept.push(keep);
             }
-            running.clear();
+        }
+        if is_group_end(function, inst) {
+            running.iter_mut().for_each(|(_, groups)| *groups += 1);
         }
         if function.is_warpgroup_product(inst) {
             for value in product_operands(function, inst, false) {
                 let whole = Operand::from(function.whole(value));
-                if !running.contains(&whole) {
-                    running.push(whole);
+                match running.iter_mut().find(|(operand, _)| *operand == whole) {
+                    Some((_, groups)) => *groups = 0,
+                    None => running.push((whole, 0)),
                 }
             }
         }

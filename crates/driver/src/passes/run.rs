@@ -233,6 +233,12 @@ pub(super) fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
+/// Pass `stagger-products`: divides groups of warpgroup matrix products, so that they overlap with arithmetic.
+pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::stagger_products::run(&mut state.function, state.input.register_limit);
+    Ok(())
+}
+
 /// Pass `constant-phis`: makes constants the sources of phis, instead of registers with them.
 pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();

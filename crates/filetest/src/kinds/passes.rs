@@ -11,8 +11,8 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_phis, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums,
-    hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, straighten, tie_loads,
-    uniform_numbers, unroll, vector_loads,
+    hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, stagger_products,
+    straighten, tie_loads, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -20,6 +20,9 @@ use crate::diff;
 use crate::file::{Options, TestFile, TestKind, UNCHANGED};
 use crate::kinds::back_end;
 use crate::pipeline;
+
+/// The number of general registers that `stagger-products` may use.
+const MAX_REGISTERS: u32 = 253;
 
 /// Passes that may leave instructions without an encoding, which `legalize` rewrites.
 const BEFORE_LEGALIZATION: [&str; 6] = ["construct-ssa", "straighten", "simplify", "contract", "fuse", "split-index"];
@@ -103,6 +106,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "guard-sums" => _ = guard_sums::run(function, encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
         "share-constants" => _ = share_constants::run(function, target),
+        "stagger-products" => _ = stagger_products::run(function, MAX_REGISTERS),
         "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),

@@ -39,6 +39,7 @@ mod knobs;
 mod latency;
 mod list;
 mod loop_aware;
+mod near_source;
 mod permutation;
 mod ports;
 mod prefetch;

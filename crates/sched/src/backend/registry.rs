@@ -13,6 +13,7 @@ use super::global::GLOBAL;
 use super::latency::Latency;
 use super::list::ListScheduling;
 use super::loop_aware::LoopAware;
+use super::near_source::NearSource;
 use super::permutation::Permutation;
 use super::prefetch::PREFETCH;
 use super::pressure::Pressure;
@@ -25,7 +26,7 @@ use super::warp_schedule::WARP_SCHEDULE;
 use super::weighted::WeightedScheduling;
 
 /// All strategies. A [`Backend`] is an index into this table.
-const STRATEGIES: [&dyn Strategy; 20] = [
+const STRATEGIES: [&dyn Strategy; 21] = [
     &ListScheduling,
     &WeightedScheduling,
     &TreeScheduling,
@@ -46,6 +47,7 @@ const STRATEGIES: [&dyn Strategy; 20] = [
     &DualIssue,
     &Pairing,
     &WARP_SCHEDULE,
+    &NearSource,
 ];
 
 /// The strategy that schedules a function, as an index into the table of strategies.
@@ -72,6 +74,8 @@ impl Backend {
     pub const SOFTWARE_PIPELINING: Backend = Backend(14);
     /// Schedules loop bodies for few cycles per iteration ([`super::loop_aware`]).
     pub const LOOP_AWARE: Backend = Backend(9);
+    /// Few live registers, near the original order ([`super::near_source`]).
+    pub const NEAR_SOURCE: Backend = Backend(20);
     /// Schedules regions with matrix products ([`super::tensor`]).
     pub const TENSOR: Backend = Backend(10);
 
@@ -138,10 +142,11 @@ mod tests {
             Backend::GLOBAL,
             Backend::SOFTWARE_PIPELINING,
             Backend::PRESSURE,
+            Backend::NEAR_SOURCE,
         ];
         assert_eq!(
             named.map(Backend::name),
-            ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining", "pressure"]
+            ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining", "pressure", "near-source"]
         );
         assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
     }

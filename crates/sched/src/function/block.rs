@@ -2,7 +2,7 @@
 
 use super::live::{LiveValues, elementwise_max, peak_pressure};
 use super::{ScheduleError, Scheduler, Stats};
-use crate::backend::{self, AllocationStage, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
+use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
 use crate::carried::carried_edges;
 use crate::check::{self};
 use crate::code::Code;
@@ -14,6 +14,9 @@ use crate::report::trace::{AttemptVerdict, TracedRegion};
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};
 use std::ops::Range;
+
+/// Registers of the target that an order for code with too few registers leaves free: tuples need aligned gaps.
+const SPARE_REGISTERS: i32 = 8;
 
 /// Working state that is reused from block to block, to avoid allocations.
 pub(super) struct BlockScratch<'a, 'm> {
@@ -104,10 +107,43 @@ impl Scheduler<'_> {
                 return found;
             }
             traced_attempts = found.traced_attempts;
+            if let Some(found) = self.find_near_source(code, range, scratch, live, target, old_peak) {
+                return BudgetSearch { traced_attempts, ..found };
+            }
         }
         let mut found = self.find_within_budget(code, range, scratch, live, max_live);
         found.traced_attempts.splice(0..0, traced_attempts);
         found
+    }
+
+    /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]), if the old order needs more registers than exist.
+    /// Returns `None` if the order that is found does not need fewer registers.
+    fn find_near_source(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        live: &LiveValues,
+        target: Counts,
+        old_peak: Counts,
+    ) -> Option<BudgetSearch> {
+        let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, trace: false, ..*self };
+        let budget = Budget::new(near_source.mode, target, SPARE_REGISTERS, &self.knobs);
+        let settings = near_source.settings(near_source.mode, AllocationStage::Pre, budget);
+        scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+        let usual = std::mem::replace(&mut scratch.scheduler, near_source.backend.strategy().scheduler());
+        let attempt = near_source.schedule_regions(code, range, scratch, &settings);
+        scratch.scheduler = usual;
+        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        let fits = (1..peak.len()).all(|class| peak[class] <= target[class].max(old_peak[class]));
+        (fits && peak[0] < old_peak[0]).then(|| BudgetSearch {
+            cycles: attempt.cycles,
+            lower_bound_cycles: attempt.lower_bound_cycles,
+            attempt: Some(attempt),
+            peak: Some(peak),
+            wanted_more_registers: false,
+            traced_attempts: Vec::new(),
+        })
     }
 
     /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then with a

@@ -1,0 +1,395 @@
+//! Staggers the matrix products of a warpgroup (`wgmma`) and the code that reads their results.
+//!
+//! A program often starts several products at once, waits for all of them, computes with the results, and starts the next products, all
+//! in one order for all rows of the matrix. Then the tensor cores are idle while the warps compute, and all accumulators are live together.
+//! The rows of different accumulators are independent, so this pass divides such a *step* in two. Attention with two accumulators, `S0`
+//! and `S1`, whose exponentials `P0` and `P1` are the operands of the products that follow:
+//!
+//! ```text
+//! ARRIVE                            ARRIVE                            ARRIVE
+//! S0 = HGMMA ..                     S0 = HGMMA .., end of group       S0 = HGMMA .., end of group
+//! S1 = HGMMA .., end of group       S1 = HGMMA .., end of group       DEPBAR.LE 0
+//! DEPBAR.LE 0                       DEPBAR.LE 1                       P0 = EX2 S0
+//! P0 = EX2 S0                       P0 = EX2 S0                       ARRIVE
+//! P1 = EX2 S1                       ARRIVE                            S1 = HGMMA .., end of group
+//! ARRIVE                            O0 = HGMMA P0, .., end of group   O0 = HGMMA P0, .., end of group
+//! O0 = HGMMA P0, ..                 DEPBAR.LE 1                       DEPBAR.LE 1
+//! O1 = HGMMA P1, .., end of group   P1 = EX2 S1                       P1 = EX2 S1
+//!                                   ARRIVE                            ARRIVE
+//!                                   O1 = HGMMA P1, .., end of group   O1 = HGMMA P1, .., end of group
+//! original                          enough registers                  few registers
+//! ```
+//!
+//! The products of `S1` now run while `P0` is computed, and those of `O0` while `P1` is computed. If `S0` and `S1` do not fit into the
+//! registers together, `S1` starts when `P0` is complete. ptxas makes every product wait for the one before it in that case.
+//!
+//! **Conditions.** All instructions between the first fence and the second group are products, arithmetic or shuffles: nothing that
+//! accesses memory or waits moves relative to a product. Every `WARPGROUP.DEPBAR` of the function waits for all groups, since the pass adds
+//! groups and waits are counted in groups.
+//!
+//! **Before and after**: SSA values, the order in which the program was written.
+
+use oriole_ir::analysis::{ControlFlow, Liveness};
+use oriole_ir::{Block, Function, Inst, Operand, Pseudo, RegFile, Value};
+use oriole_isa::{Effect, Opcode};
+use oriole_support::SparseSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::settle_products::{ends_group, new_fence, new_group_end, new_wait, pending_groups};
+
+/// Registers that the step needs besides the values that are live at its wait.
+const SPARE_REGISTERS: u32 = 8;
+
+/// Staggers the products of a function that may use `register_limit` general registers. Returns the number of steps that were divided.
+pub fn run(function: &mut Function, register_limit: u32) -> usize {
+    let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
+    let mut waits = insts().filter(|&inst| function.insts[inst].is_machine(Opcode::WARPGROUP)).peekable();
+    if waits.peek().is_none() || !waits.all(|inst| pending_groups(function, inst).is_none_or(|pending| pending == 0)) {
+        return 0;
+    }
+    let mut divided = 0;
+    for block in function.layout.clone() {
+        let mut start = 0;
+        while let Some(step) = Step::find(function, block, start) {
+            start = step.end;
+            if let Some(parts) = step.divide(function) {
+                let has_registers = live_registers_at(function, block, step.insts[step.wait]) + SPARE_REGISTERS <= register_limit;
+                start = step.stagger(function, block, parts, has_registers);
+                divided += 1;
+            }
+        }
+    }
+    divided
+}
+
+/// Returns the number of general registers that are live after an instruction of a block.
+fn live_registers_at(function: &Function, block: Block, at: Inst) -> u32 {
+    let flow = ControlFlow::compute(function);
+    let is_general = |value: Value| function.values[value].file == RegFile::General;
+    let liveness = Liveness::compute_for(function, &flow, is_general);
+    let mut found = 0;
+    liveness.walk(function, block, &mut SparseSet::new(function.values.len()), |inst, live| {
+        if inst == at {
+            found = live.members().iter().map(|&value| u32::from(function.values[value].width)).sum();
+        }
+    });
+    found
+}
+
+/// Returns whether an instruction may move relative to products: it accesses no memory, and neither waits nor transfers control.
+fn is_free(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.memory.is_none() && !data.is(Pseudo::Phi) && matches!(data.op.effect(), Effect::None | Effect::Lanes)
+}
+
+/// Returns whether an instruction is a fence for products, `WARPGROUP.ARRIVE`.
+fn is_fence(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none()
+}
+
+/// Returns whether an instruction is an empty product that ends a group.
+fn is_group_end(function: &Function, inst: Inst) -> bool {
+    function.is_warpgroup_product(inst) && ends_group(function, inst) && function.defined(inst).next().is_none()
+}
+
+/// Returns the position of the first instruction from `start` on for which `ends` holds, if all instructions before it satisfy `continues`.
+fn find_after(insts: &[Inst], start: usize, continues: impl Fn(Inst) -> bool, ends: impl Fn(Inst) -> bool) -> Option<usize> {
+    let found = insts.iter().skip(start).position(|&inst| ends(inst) || !continues(inst))? + start;
+    ends(insts[found]).then_some(found)
+}
+
+/// A group of products, the wait for it, the code that reads the results, and the next group. Positions are in `insts`.
+struct Step {
+    /// The instructions of the block.
+    insts: Vec<Inst>,
+    /// Position of the fence before the first group.
+    fence: usize,
+    /// Position of the end of the first group.
+    group_end: usize,
+    /// Position of the wait for the first group.
+    wait: usize,
+    /// Position of the first instruction after the wait that may not move; the fence of the second group if there is one.
+    end: usize,
+    /// Position of the end of the second group; `None` if none follows.
+    second_end: Option<usize>,
+}
+
+/// The instructions of a step, divided into two parts.
+struct Parts {
+    /// Position of the last product of the first part.
+    last_of_first: usize,
+    /// Instructions after the wait that do not depend on the products of the second part.
+    first_readers: Vec<Inst>,
+    /// Instructions after the wait that depend on them.
+    second_readers: Vec<Inst>,
+    /// Instructions of the second group that depend only on the first part: products and what they need. May be empty.
+    early_products: Vec<Inst>,
+    /// The other instructions of the second group.
+    late_products: Vec<Inst>,
+}
+
+impl Step {
+    /// Finds the next step of a block that starts at the position `start` or after it.
+    fn find(function: &Function, block: Block, start: usize) -> Option<Step> {
+        let insts = function.blocks[block].insts.clone();
+        let is_group_part = |inst: Inst| is_free(function, inst) || function.is_warpgroup_product(inst) && !ends_group(function, inst);
+        let is_end = |inst: Inst| is_group_end(function, inst);
+        for fence in (start..insts.len()).filter(|&at| is_fence(function, insts[at])) {
+            let Some(group_end) = find_after(&insts, fence + 1, is_group_part, is_end) else { continue };
+            let is_wait = |inst: Inst| function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_some();
+            let Some(wait) = find_after(&insts, group_end + 1, |inst| is_free(function, inst), is_wait) else { continue };
+            let end = (wait + 1..insts.len()).find(|&at| !is_free(function, insts[at]))?;
+            let second_end = if is_fence(function, insts[end]) { find_after(&insts, end + 1, is_group_part, is_end) } else { None };
+            return Some(Step { insts, fence, group_end, wait, end, second_end });
+        }
+        None
+    }
+
+    /// Divides the instructions of the step by the accumulators that they depend on. `None` if the first group has a single accumulator, or
+    /// if no code depends on one of the parts only.
+    fn divide(&self, function: &Function) -> Option<Parts> {
+        let last_of_first = last_of_first_chain(function, &self.insts, self.fence + 1..self.group_end)?;
+        let mut first = Dependents::of(function, &self.insts[self.fence + 1..=last_of_first]);
+        let second_products =
+            self.insts[last_of_first + 1..self.group_end].iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
+        let mut second = Dependents(second_products.flat_map(|inst| function.defined(inst)).collect());
+        // The other instructions of the group prepare descriptors. If one of them read a product, it could not stay before it.
+        let others = self.insts[last_of_first + 1..self.group_end].iter().filter(|&&inst| !function.is_warpgroup_product(inst));
+        if others.flat_map(|&inst| function.used(inst)).any(|part| second.0.contains(&part.value) || first.0.contains(&part.value)) {
+            return None;
+        }
+        let (mut first_readers, mut second_readers) = (Vec::new(), Vec::new());
+        let mut reads_first = false;
+        for &inst in &self.insts[self.wait + 1..self.end] {
+            if second.add_dependent(function, inst) {
+                second_readers.push(inst);
+            } else {
+                reads_first |= first.add_dependent(function, inst);
+                first_readers.push(inst);
+            }
+        }
+        if !reads_first || second_readers.is_empty() {
+            return None;
+        }
+        let (mut early_products, mut late_products) = (Vec::new(), Vec::new());
+        if let Some(second_end) = self.second_end {
+            let range = self.end + 1..second_end;
+            let last_early = last_of_first_chain(function, &self.insts, range.clone());
+            for at in range {
+                let inst = self.insts[at];
+                if !second.add_dependent(function, inst) && last_early.is_some_and(|last| at <= last) {
+                    early_products.push(inst);
+                } else {
+                    late_products.push(inst);
+                }
+            }
+            // The whole first chain has to be early: products of one accumulator stay together.
+            let is_whole = last_early.is_some_and(|last| early_products.contains(&self.insts[last]));
+            let is_started = early_products.iter().any(|&inst| function.is_warpgroup_product(inst));
+            if !is_whole || !is_started {
+                early_products.clear();
+                late_products = self.insts[self.end + 1..second_end].to_vec();
+            }
+        }
+        Some(Parts { last_of_first, first_readers, second_readers, early_products, late_products })
+    }
+
+    /// Writes the divided step into the block. Returns the position after it.
+    fn stagger(&self, function: &mut Function, block: Block, parts: Parts, has_registers: bool) -> usize {
+        let moved = &self.insts[parts.last_of_first + 1..self.group_end];
+        let location_of = |function: &Function, at: usize| function.insts[self.insts[at]].location;
+        let (group_location, wait_location) = (location_of(function, self.group_end), location_of(function, self.wait));
+        let new_end = |function: &mut Function| {
+            let inst = new_group_end(function);
+            function.insts[inst].location = group_location;
+            inst
+        };
+        let new_arrive = |function: &mut Function| {
+            let inst = new_fence(function);
+            function.insts[inst].location = wait_location;
+            inst
+        };
+        let new_depbar = |function: &mut Function, pending: u8| {
+            let inst = new_wait(function, pending);
+            function.insts[inst].location = wait_location;
+            inst
+        };
+        let mut insts = self.insts[..=parts.last_of_first].to_vec();
+        let before_wait = &self.insts[self.group_end + 1..self.wait];
+        if has_registers {
+            insts.push(self.insts[self.group_end]);
+            insts.extend(moved);
+            insts.push(new_end(function));
+            insts.extend(before_wait);
+            insts.push(new_depbar(function, 1));
+            insts.extend(&parts.first_readers);
+        } else {
+            let (stays, moves) = self.split_second_group(function, moved);
+            insts.extend(stays);
+            insts.push(self.insts[self.group_end]);
+            insts.extend(before_wait);
+            insts.push(new_depbar(function, 0));
+            insts.extend(&parts.first_readers);
+            insts.push(new_arrive(function));
+            insts.extend(moves);
+            insts.push(new_end(function));
+        }
+        let has_early_products = !parts.early_products.is_empty();
+        if has_early_products {
+            insts.push(new_arrive(function));
+            insts.extend(&parts.early_products);
+            insts.push(new_end(function));
+        }
+        insts.push(new_depbar(function, u8::from(has_early_products)));
+        insts.extend(&parts.second_readers);
+        match self.second_end {
+            Some(second_end) => {
+                insts.push(self.insts[self.end]);
+                insts.extend(&parts.late_products);
+                insts.extend(&self.insts[second_end..]);
+            }
+            None => insts.extend(&self.insts[self.end..]),
+        }
+        let after = self.second_end.unwrap_or(self.end);
+        let next = insts.len() - (self.insts.len() - after);
+        function.blocks[block].insts = insts;
+        next
+    }
+
+    /// Divides the instructions of the second part of the first group into those that stay, because other code reads their results, and
+    /// those that move with the products.
+    fn split_second_group(&self, function: &Function, moved: &[Inst]) -> (Vec<Inst>, Vec<Inst>) {
+        let is_moved: FxHashSet<Inst> = moved.iter().copied().collect();
+        let others = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).filter(|inst| !is_moved.contains(inst));
+        let mut needed: FxHashSet<Value> = others.flat_map(|&inst| function.used(inst)).map(|part| part.value).collect();
+        let mut stays: FxHashSet<Inst> = FxHashSet::default();
+        for &inst in moved.iter().rev().filter(|&&inst| !function.is_warpgroup_product(inst)) {
+            if function.defined(inst).any(|value| needed.contains(&value)) {
+                needed.extend(function.used(inst).map(|part| part.value));
+                stays.insert(inst);
+            }
+        }
+        moved.iter().partition(|inst| stays.contains(inst))
+    }
+}
+
+/// Values that depend on certain products.
+struct Dependents(FxHashSet<Value>);
+
+impl Dependents {
+    /// Returns the results of all products of a list.
+    fn of(function: &Function, insts: &[Inst]) -> Dependents {
+        let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
+        Dependents(products.flat_map(|inst| function.defined(inst)).collect())
+    }
+
+    /// Returns whether an instruction depends on the products. Adds its results if it does.
+    fn add_dependent(&mut self, function: &Function, inst: Inst) -> bool {
+        let depends = function.used(inst).any(|part| self.0.contains(&part.value));
+        if depends {
+            self.0.extend(function.defined(inst));
+        }
+        depends
+    }
+}
+
+/// Returns the position of the last product with the accumulator of the first product of a range. `None` if all products have this
+/// accumulator, or if those with other accumulators do not all come later.
+fn last_of_first_chain(function: &Function, insts: &[Inst], range: std::ops::Range<usize>) -> Option<usize> {
+    // For each result of a product: the number of its chain.
+    let mut chains: FxHashMap<Value, usize> = FxHashMap::default();
+    let (mut count, mut last, mut has_others) = (0, None, false);
+    for at in range {
+        let inst = insts[at];
+        if !function.is_warpgroup_product(inst) {
+            continue;
+        }
+        let known = function.tied_to(inst, 0).and_then(Operand::value).and_then(|value| chains.get(&value).copied());
+        let chain = known.unwrap_or_else(|| {
+            count += 1;
+            count - 1
+        });
+        chains.extend(function.defined(inst).map(|value| (value, chain)));
+        if chain == 0 && has_others {
+            return None;
+        }
+        has_others |= chain > 0;
+        last = if chain == 0 { Some(at) } else { last };
+    }
+    last.filter(|_| has_others)
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_support::Index;
+
+    use super::*;
+
+    /// Two products, `%2` and `%3`, arithmetic on their results (`between` comes first), and two products with the results as operands.
+    fn step(between: &str) -> Function {
+        let text = format!(
+            "func kernel @f ssa {{
+bb0:
+    %0:R = S2R SR_TID.X
+    %1:UR4 = PACK URZ, URZ, URZ, URZ
+    WARPGROUP.ARRIVE
+    %2:R4 = HGMMA.64x8x16.F32 gdesc[%1], RZ, !UPT !shared.0
+    %3:R4 = HGMMA.64x8x16.F32 gdesc[%1], RZ, !UPT !shared.0
+    RZ = HGMMA.64x8x16.F16 gdesc[URZ], RZ, !UPT, gsb0 !shared.0.volatile
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+{between}    %4:R = MUFU.EX2 %3[0]
+    %5:R = MUFU.EX2 %2[0]
+    WARPGROUP.ARRIVE
+    %6:R4 = PACK %5, %5, %5, %5
+    %7:R4 = HGMMA.64x8x16.F32 %6, gdesc[%1], RZ, !UPT !shared.0
+    %8:R4 = PACK %4, %4, %4, %4
+    %9:R4 = HGMMA.64x8x16.F32 %8, gdesc[%1], RZ, !UPT !shared.0
+    RZ = HGMMA.64x8x16.F16 gdesc[URZ], RZ, !UPT, gsb0 !shared.0.volatile
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    STS [%0], %7[0] !shared.4
+    STS [%0], %9[0] !shared.4
+    EXIT
+}}"
+        );
+        oriole_ir::text::parse(&text).unwrap().remove(0)
+    }
+
+    /// Returns one word for each instruction: its first result, or what it does to products.
+    fn words(function: &Function) -> String {
+        let word = |&inst: &Inst| {
+            if is_group_end(function, inst) {
+                return "end".to_owned();
+            }
+            if function.insts[inst].is_machine(Opcode::WARPGROUP) {
+                return pending_groups(function, inst).map_or("arrive".to_owned(), |pending| format!("wait{pending}"));
+            }
+            function.defined(inst).next().map_or("-".to_owned(), |value| value.position().to_string())
+        };
+        function.blocks[function.entry()].insts.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn products_run_during_the_arithmetic_on_the_others() {
+        let mut function = step("");
+        assert_eq!(run(&mut function, 253), 1);
+        assert_eq!(words(&function), "0 1 arrive 2 end 3 end wait1 5 arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
+    }
+
+    #[test]
+    fn the_second_accumulator_waits_for_registers() {
+        let mut function = step("");
+        // At the wait the two accumulators and `%0` are live.
+        assert_eq!(run(&mut function, 9 + SPARE_REGISTERS - 1), 1);
+        assert_eq!(words(&function), "0 1 arrive 2 end wait0 5 arrive 3 end arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
+    }
+
+    #[test]
+    fn code_that_may_not_move_keeps_the_step_whole() {
+        // A store after the wait may overwrite an operand that the products read from shared memory.
+        let mut function = step("    STS [%0], %0 !shared.4\n");
+        assert_eq!(run(&mut function, 253), 0);
+        // The program counts groups: another group would change what the wait for one pending group means.
+        let mut function = step("    WARPGROUP.DEPBAR.LE gsb0, 0x1\n");
+        assert_eq!(run(&mut function, 253), 0);
+    }
+}

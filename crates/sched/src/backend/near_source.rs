@@ -1,0 +1,312 @@
+//! Strategy `near-source`: few live registers, in an order near the original one.
+//!
+//! The backends choose among all ready items. Where many chains are ready at once, as in the exponentials and sums between the two matrix
+//! products of attention, they start too many of them, and the code spills. The original order is often better, except for two
+//! habits of compilers, which this strategy corrects:
+//!
+//! - a value is computed long before its first use, although its operands stay live anyway: the item is *deferred* to that use;
+//! - an item that frees more registers than it takes comes late: it is placed as soon as it is ready.
+//!
+//! The result is the *base order*. A list scheduler then reorders it for fewer stalls, but looks only at a window of items after the first
+//! one that is not placed, so the number of live registers stays near that of the base order. Several sizes of the window are tried. The
+//! order with the smallest excess over the register budget wins; of equal ones, the shortest.
+//!
+//! Example: eight elements are scaled, and their maximum is computed. The elements themselves are read again later.
+//!
+//! ```text
+//! original order   M1 M2 M3 M4 M5 M6 M7 M8 X1 X2 X3 ..    8 products live beside the elements
+//! base order       M1 M2 X1 M3 X2 M4 X3 ..                2 products live
+//! window of 4      M1 M2 M3 M4 X1 M5 X2 ..                4 products live, and no stalls
+//! ```
+//!
+//! The base order takes O(n log n) time for *n* items, the list scheduler O(n) for each size of the window.
+
+use std::collections::BTreeSet;
+
+use super::clock::{Clock, release};
+use super::critical_path::ByCriticalPath;
+use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted::registers::{Groups, Live};
+use super::weighted::view::Direction;
+use crate::code::OrderEffect;
+use crate::pressure::PressureTracker;
+
+/// Sizes of the window of the list scheduler, in items.
+const WINDOWS: [u32; 6] = [256, 128, 64, 32, 16, 8];
+/// Maximum number of passes that improve the base order. The second one sees the live ranges that the first one changed.
+const MAX_ROUNDS: usize = 3;
+
+/// The strategy `near-source`.
+pub(super) struct NearSource;
+
+impl Strategy for NearSource {
+    /// Returns the name of the strategy on the command line.
+    fn name(&self) -> &'static str {
+        "near-source"
+    }
+
+    /// Returns the one-line description for help texts.
+    fn description(&self) -> &'static str {
+        "moves few items away from the original order: for code that would spill otherwise"
+    }
+
+    /// Returns the reasons that a trace of this strategy may give for a decision.
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![Cost, DependencyCycle, MakesReady, SourceOrder]
+    }
+
+    /// Returns the function that schedules a region.
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+}
+
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter_region(region, tracker);
+    let mut best = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
+    let mut keep_better = |new: Proposal| {
+        if new.cost(region) < best.cost(region) {
+            best = new;
+        }
+    };
+    match &groups {
+        Some(groups) => {
+            let proposal = |order: Vec<u32>| Proposal::new(region, Some(groups), order, Reason::SourceOrder);
+            let base = base_order(region, groups);
+            WINDOWS.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
+            keep_better(proposal(base));
+        }
+        None => keep_better(run(&RegionAnalysis::new(region), None, &mut ByCriticalPath)),
+    }
+    best.into_schedule(region, tracker, Search::None)
+}
+
+/// Returns the base order: the original one with items moved to where fewer registers are live.
+fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..region.graph.items() as u32).collect();
+    for _ in 0..MAX_ROUNDS {
+        let new = BaseOrder::new(region, groups, &order).build(&order);
+        if peak(Some(groups), &new)[0] >= peak(Some(groups), &order)[0] {
+            break;
+        }
+        order = new;
+    }
+    order
+}
+
+/// Returns for each node whether it should be deferred to its first use: it has no effect besides its results, and its results take more
+/// registers than the operands whose live ranges would become longer.
+fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bool> {
+    const NEVER: u32 = u32::MAX;
+    let weights = groups.general_weights();
+    // For each group: the positions in `order` of its next reader, during a walk from the end, and of its last reader.
+    let (mut next_read, mut last_read) = (vec![NEVER; weights.len()], vec![NEVER; weights.len()]);
+    let mut first_uses = vec![NEVER; region.graph.nodes()];
+    for (position, &node) in order.iter().enumerate().rev() {
+        first_uses[node as usize] = groups.writes(node).iter().map(|&group| next_read[group as usize]).min().unwrap_or(NEVER);
+        for &group in groups.reads(node) {
+            let last = &mut last_read[group as usize];
+            *last = if *last == NEVER { position as u32 } else { *last };
+            next_read[group as usize] = position as u32;
+        }
+    }
+    let mut deferred = vec![false; region.graph.nodes()];
+    for (position, &node) in order.iter().enumerate() {
+        let first_use = first_uses[node as usize];
+        let item = &region.code.items[region.graph.region.start + node as usize];
+        if item.effect != OrderEffect::None || first_use == NEVER || first_use <= position as u32 + 1 {
+            continue;
+        }
+        let taken: u32 = groups.writes(node).iter().map(|&group| weights[group as usize]).sum();
+        let is_extended = |group: u32| !groups.is_used_after(group) && last_read[group as usize] < first_use;
+        let extended: u32 = groups.reads(node).iter().filter(|&&group| is_extended(group)).map(|&group| weights[group as usize]).sum();
+        deferred[node as usize] = taken > extended;
+    }
+    deferred
+}
+
+/// State of a pass that builds the base order. Vectors are indexed by node.
+struct BaseOrder<'a> {
+    /// The region.
+    region: &'a Region<'a>,
+    /// Whether the node waits for its first use.
+    deferred: Vec<bool>,
+    /// The nodes before each node.
+    predecessors: Vec<Vec<u32>>,
+    /// Number of predecessors that are not placed.
+    left: Vec<u32>,
+    /// Whether the node is placed.
+    placed: Vec<bool>,
+    /// The live registers after the placed items.
+    live: Live<'a>,
+    /// Items whose effect on the live registers, or whose readiness, changed.
+    changed: Vec<u32>,
+    /// The new order.
+    order: Vec<u32>,
+}
+
+impl<'a> BaseOrder<'a> {
+    /// Returns the state before the first item.
+    fn new(region: &'a Region<'a>, groups: &'a Groups, order: &[u32]) -> BaseOrder<'a> {
+        let graph = region.graph;
+        let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); graph.nodes()];
+        for node in 0..graph.nodes() as u32 {
+            graph.successors(node).iter().for_each(|edge| predecessors[edge.node as usize].push(node));
+        }
+        BaseOrder {
+            region,
+            deferred: deferred_nodes(region, groups, order),
+            predecessors,
+            left: graph.predecessor_counts().to_vec(),
+            placed: vec![false; graph.nodes()],
+            live: Live::new(groups, Direction::Forward),
+            changed: Vec::new(),
+            order: Vec::with_capacity(graph.items()),
+        }
+    }
+
+    /// Places all items and returns their order; `old` is the order to start from.
+    fn build(mut self, old: &[u32]) -> Vec<u32> {
+        for &node in old {
+            if !self.deferred[node as usize] {
+                self.place_with_predecessors(node);
+            }
+        }
+        old.iter().for_each(|&node| self.place_with_predecessors(node));
+        self.order
+    }
+
+    /// Places a node, after those of its predecessors that are not placed.
+    fn place_with_predecessors(&mut self, node: u32) {
+        let mut stack = vec![node];
+        while let Some(&top) = stack.last() {
+            if self.placed[top as usize] {
+                stack.pop();
+            } else if self.left[top as usize] == 0 {
+                stack.pop();
+                self.place(top);
+                self.place_items_that_free_registers();
+            } else {
+                let missing = self.predecessors[top as usize].iter().copied().filter(|&before| !self.placed[before as usize]);
+                stack.extend(missing);
+            }
+        }
+    }
+
+    /// Places all ready items that leave fewer registers live.
+    fn place_items_that_free_registers(&mut self) {
+        while let Some(node) = self.changed.pop() {
+            let index = node as usize;
+            let is_join = index >= self.region.graph.items();
+            if self.placed[index] || self.left[index] > 0 {
+                continue;
+            }
+            if is_join || !self.deferred[index] && self.live.change(node)[0] < 0 {
+                self.place(node);
+            }
+        }
+    }
+
+    /// Places a node whose predecessors are placed.
+    fn place(&mut self, node: u32) {
+        self.placed[node as usize] = true;
+        if (node as usize) < self.region.graph.items() {
+            let changed = &mut self.changed;
+            self.live.step(node, &mut |other| changed.push(other));
+            self.order.push(node);
+        }
+        for edge in self.region.graph.successors(node) {
+            self.left[edge.node as usize] -= 1;
+            self.changed.push(edge.node);
+        }
+    }
+}
+
+/// Reorders a base order for fewer stalls. Each step chooses among the ready items of a window that starts at the first item of the base
+/// order that is not placed.
+fn windowed_order(region: &Region<'_>, groups: &Groups, base: &[u32], window: u32) -> Vec<u32> {
+    let Region { code, graph, costs, settings, .. } = *region;
+    let item = |node: u32| &code.items[graph.region.start + node as usize];
+    let mut ranks = vec![0_u32; graph.items()];
+    base.iter().enumerate().for_each(|(rank, &node)| ranks[node as usize] = rank as u32);
+    let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.predecessor_counts().to_vec(), Clock::new(costs));
+    let mut live = Live::new(groups, Direction::Forward);
+    let mut ready: BTreeSet<u32> = base.iter().filter(|&&node| left[node as usize] == 0).map(|&node| ranks[node as usize]).collect();
+    let mut order: Vec<u32> = Vec::with_capacity(graph.items());
+    // The first item of the base order that is not placed is always ready: its predecessors come before it.
+    while let Some(&first) = ready.first() {
+        let cost = |&rank: &u32| {
+            let node = base[rank as usize];
+            let counts = live.counts();
+            let change = live.change(node);
+            let excess: i32 = (0..counts.len())
+                .map(|class| if change[class] > 0 { (counts[class] + change[class] - settings.budget.registers[class]).max(0) } else { 0 })
+                .sum();
+            let unit = costs.unit(item(node).class);
+            let free = clock.unit_free_cycles.get(unit).copied().filter(|_| item(node).opcode.is_some()).unwrap_or(0);
+            let stall = earliest[node as usize].max(free).saturating_sub(clock.cycle);
+            (excess, if excess > 0 { 0 } else { stall }, rank)
+        };
+        let Some(rank) = ready.range(first..first.saturating_add(window)).copied().min_by_key(cost) else { break };
+        let node = base[rank as usize];
+        ready.remove(&rank);
+        live.step(node, &mut |_| {});
+        let at = clock.issue(item(node).class, item(node).opcode.is_none(), earliest[node as usize]);
+        release(graph, node, at, &mut earliest, &mut left, &mut |next| _ = ready.insert(ranks[next as usize]));
+        order.push(node);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::TestRegion;
+    use super::*;
+
+    /// Eight elements are scaled for their maximum and read again afterwards. The products move to the comparisons that read them.
+    #[test]
+    fn products_move_to_their_readers() {
+        let mut lines: Vec<String> = (0..8).map(|at| format!("FMUL R{}, R{}, R0", 20 + at, 1 + at)).collect();
+        lines.push("FMNMX R40, R20, R21, !PT".into());
+        lines.extend((2..8).map(|at| format!("FMNMX R40, R40, R{}, !PT", 20 + at)));
+        lines.extend((0..8).map(|at| format!("FFMA R{}, R{}, R0, R40", 1 + at, 1 + at)));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let mut bench = TestRegion::new(&lines);
+        bench.settings.budget.registers[0] = 12;
+        let live_in: Vec<u16> = (0..9).collect();
+        let (_, peak) = bench.run(&NearSource, &live_in, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        // R0 to R8 are live throughout, R40 from the first comparison on. Originally all eight products are live as well: 17 registers.
+        assert!(peak <= 12, "{peak} registers");
+    }
+
+    /// The two halves of a pair are converted as soon as their sums have read them.
+    #[test]
+    fn conversions_come_as_soon_as_they_free_registers() {
+        let lines = [
+            "MUFU.EX2 R10, R1",
+            "MUFU.EX2 R11, R2",
+            "MUFU.EX2 R12, R3",
+            "MUFU.EX2 R13, R4",
+            "F2FP.F16.F32.PACK_AB R20, R10, R11",
+            "F2FP.F16.F32.PACK_AB R21, R12, R13",
+            "FADD R0, R0, R10",
+            "FADD R0, R0, R11",
+            "FADD R0, R0, R12",
+            "FADD R0, R0, R13",
+        ];
+        let mut bench = TestRegion::new(&lines);
+        bench.settings.budget.registers[0] = 5;
+        let (schedule, peak) = bench.run(&NearSource, &[0, 1, 2, 3, 4], &[0, 20, 21]);
+        assert_eq!(schedule.order.len(), lines.len());
+        assert!(peak <= 6, "{peak} registers");
+    }
+}
