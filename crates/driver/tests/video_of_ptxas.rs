@@ -1,7 +1,7 @@
 //! Runs ptxas' code for the scalar video instructions in the simulator: where it differs from the manual, it does so on all targets alike.
 //!
-//! An H200 confirmed the differences for sm_90a (`docs/kernel-tests.md`). The code for other targets has other instructions, so equal results
-//! show that the simulator executes those as the GPU does.
+//! `docs/differences.md` lists the differences. The code for these targets has different instructions, so equal results show that the
+//! simulator executes them alike. No GPU is involved.
 
 use std::fs;
 use std::path::Path;
