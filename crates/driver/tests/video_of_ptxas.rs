@@ -1,7 +1,7 @@
-//! Runs ptxas' code for the video instructions in the simulator: where it differs from the manual, it does so on all targets alike.
+//! Runs ptxas' code for the scalar video instructions in the simulator: where it differs from the manual, it does so on all targets alike.
 //!
-//! An H200 confirmed the differences for sm_90a (`docs/kernel-tests.md`). The code for other targets has other instructions, so equal results
-//! show that the simulator executes those as the GPU does.
+//! `docs/differences.md` lists the differences. The code for these targets has different instructions, so equal results show that the
+//! simulator executes them alike. No GPU is involved.
 
 use std::fs;
 use std::path::Path;
@@ -20,6 +20,10 @@ fn results_of_ptxas_are_the_same_on_all_targets() {
     let mut wrong = 0;
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/video")).unwrap() {
         let path = entry.unwrap().path();
+        // The names of the SIMD instructions end with the number of parts.
+        if path.file_stem().unwrap().to_string_lossy().ends_with(['2', '4']) {
+            continue;
+        }
         let test = oriole_kernel_test::parse(&fs::read_to_string(&path).unwrap()).unwrap();
         let results = TARGETS.map(|target| {
             let status = Command::new(&ptxas).args(["-arch", target, "-o"]).args([&output, &path]).status().unwrap();
@@ -29,6 +33,5 @@ fn results_of_ptxas_are_the_same_on_all_targets() {
         assert!(results.iter().all(|result| *result == results[0]), "{}: {results:?}", path.display());
         wrong += usize::from(results[0].is_some());
     }
-    // The scalar instructions: `vadd` to `vset`, and `vmad`.
     assert_eq!(wrong, 11);
 }
