@@ -12,4 +12,5 @@ mod scheduling_report;
 mod targets;
 mod tensor_memory;
 mod textures;
+mod video_of_ptxas;
 mod volta_products;
