@@ -158,6 +158,17 @@ fn divergent_barriers() {
         64,
     );
     clean("", "setp.lt.u32 %p1, %t, 40;\n@%p1 ret;\nbar.sync 0;", 64);
+    // The same for the barrier of a cluster: both halves of the warp execute one aligned instruction, at different times, or two.
+    let wait = "barrier.cluster.wait.aligned;";
+    reported(
+        DivergentBarrier,
+        "",
+        &format!(
+            "{odd}@%p1 bra ODD;\nbarrier.cluster.arrive.aligned;\nbra END;\nODD:\nbarrier.cluster.arrive.aligned; // here\nEND:\n{wait}"
+        ),
+        64,
+    );
+    clean("", &format!("{odd}@%p1 bra ODD;\nbarrier.cluster.arrive;\nbra END;\nODD:\nbarrier.cluster.arrive;\nEND:\n{wait}"), 64);
 }
 
 #[test]

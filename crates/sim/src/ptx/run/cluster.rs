@@ -25,13 +25,44 @@ pub(crate) struct ClusterArrivals {
     phases: u64,
     /// Whether a thread arrived in this phase without ordering its memory accesses.
     has_relaxed: bool,
+    /// For each warp, the instructions with which its threads arrived in the current phase, and with which they waited for the end of a
+    /// phase with an even and with an odd number.
+    positions: Vec<[Option<BarrierPosition>; 3]>,
+}
+
+/// The instruction with which the first thread of a warp arrived or waited in a phase.
+#[derive(Clone, Copy)]
+struct BarrierPosition {
+    /// Number of the phase.
+    phase: u64,
+    /// Position of the instruction in the code.
+    pc: u32,
+    /// Whether a thread of the warp used an aligned instruction in this phase.
+    is_aligned: bool,
 }
 
 impl ClusterArrivals {
     /// Makes the state for a block with this number of warps.
     pub(crate) fn new(warps: usize) -> ClusterArrivals {
         let [arrived, waiting, passed] = [(); 3].map(|()| vec![0; warps]);
-        ClusterArrivals { arrived, waiting, passed, phases: 0, has_relaxed: false }
+        ClusterArrivals { arrived, waiting, passed, phases: 0, has_relaxed: false, positions: vec![[None; 3]; warps] }
+    }
+
+    /// Records that a thread of a warp executes a barrier instruction at `pc`. Returns whether another thread of the warp executed another
+    /// one in the same phase although one of the two is aligned. `has_passed` tells whether the thread waits for the phase before.
+    fn is_divergent(&mut self, warp: usize, barrier: ClusterBarrier, has_passed: bool, pc: u32) -> bool {
+        let phase = self.phases - u64::from(barrier.waits && has_passed);
+        let position = &mut self.positions[warp][if barrier.waits { 1 + (phase & 1) as usize } else { 0 }];
+        match position {
+            Some(known) if known.phase == phase => {
+                known.is_aligned |= barrier.aligned;
+                known.is_aligned && known.pc != pc
+            }
+            _ => {
+                *position = Some(BarrierPosition { phase, pc, is_aligned: barrier.aligned });
+                false
+            }
+        }
     }
 }
 
@@ -199,16 +230,17 @@ impl Warp {
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
-        if barrier.aligned && active != self.live {
-            let (lane, message) = (active.trailing_zeros() as usize, "other threads of this warp are elsewhere".to_owned());
-            machine.report(FindingKind::DivergentBarrier, block, self, lane, line, 0, message);
-        }
         let number = self.number as usize;
         for lane in lanes_of(active) {
             let (bit, thread) = (1 << lane, self.thread(lane));
             let arrivals = &mut block.arrivals;
             let has_arrived = arrivals.arrived[number] & bit != 0;
             let has_passed = arrivals.passed[number] & bit != 0;
+            if arrivals.is_divergent(number, barrier, has_passed, pc) {
+                let message = "another thread of this warp is at another instruction for the barrier of the cluster".to_owned();
+                machine.report(FindingKind::DivergentBarrier, block, self, lane, line, 0, message);
+            }
+            let arrivals = &mut block.arrivals;
             let message = match barrier.waits {
                 true if !has_arrived && !has_passed => "the thread waits for the barrier of the cluster but has not arrived there",
                 false if has_arrived || has_passed => "the thread arrives at the barrier of the cluster again before it has waited",
