@@ -88,8 +88,10 @@ def with_triton(mode):
 if __name__ == "__main__":
     parts = {"torch": with_torch, "triton": lambda: with_triton(""), "pcsampling": lambda: with_triton("pcsampling")}
     if sys.argv[3:]:
-        launch()
-        torch.cuda.synchronize()
+        # Triton's profiler reads the line table when a module is loaded, so the first launch has to be inside its session.
+        if sys.argv[3] != "pcsampling":
+            launch()
+            torch.cuda.synchronize()
         sys.exit(not parts[sys.argv[3]]())
     print(f"PyTorch {torch.__version__}, Triton {triton.__version__}", flush=True)
     # One process each: a process has one subscriber of CUPTI at most.
