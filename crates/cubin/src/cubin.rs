@@ -113,7 +113,7 @@ impl Cubin {
         self.write_with(&run_in_order)
     }
 
-    /// Returns the bytes of the file. Sections are encoded on threads of the caller.
+    /// Returns the bytes of the file. `runner` runs the encoding of each section; it may use several threads.
     pub fn write_with(&self, runner: &Runner<'_>) -> Result<Vec<u8>> {
         crate::write::write(self, runner)
     }

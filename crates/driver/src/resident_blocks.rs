@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(limit(96, &launch), Some(80));
     }
 
-    /// 148 registers exceed 128 by 20, but only 120 are needed at once; with 130 needed at once there is no hope.
+    /// 148 registers exceed 128 by 20, but only 120 are needed at once. If 130 are needed at once, no lower limit is tried.
     #[test]
     fn live_registers_justify_a_larger_excess() {
         let launch = Launch { threads: 256, ..Launch::default() };

@@ -183,7 +183,7 @@ impl Compiler {
         self
     }
 
-    /// Compiles functions on threads of the caller instead of new ones. `execute(count, task)` must call `task` once with each number
+    /// Compiles functions on threads that the caller provides, such as those of a thread pool, instead of new ones. `execute(count, task)` must call `task` once with each number
     /// below `count`, in any order and on any threads, and return when all calls have returned. The result does not depend on it. The
     /// tasks with low numbers are the largest. For hostile input the threads should have stacks of 64 MiB.
     ///

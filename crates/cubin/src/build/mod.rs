@@ -370,7 +370,7 @@ impl Module {
         self.build_with(&run_in_order)
     }
 
-    /// Builds the file, with the sections on threads of the caller.
+    /// Builds the file. `runner` runs the jobs that build the sections; it may use several threads.
     pub fn build_with(&self, runner: &Runner<'_>) -> Result<Cubin> {
         assemble::assemble(self, runner)
     }

@@ -151,7 +151,7 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
     Some(Floats { format, count, ftz: site.has(".FTZ") })
 }
 
-/// The operations of bulk and asynchronous reductions.
+/// The operations of reductions, and of atomic instructions besides exchanges.
 const KINDS: [(&str, AtomicOperation); 8] = [
     (".ADD", AtomicOperation::Add),
     (".MIN", AtomicOperation::Min),
@@ -208,18 +208,8 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
             on_shared: true,
         });
     }
-    let kinds = [
-        (".ADD", AtomicOperation::Add),
-        (".MIN", AtomicOperation::Min),
-        (".MAX", AtomicOperation::Max),
-        (".INC", AtomicOperation::Increment),
-        (".DEC", AtomicOperation::Decrement),
-        (".AND", AtomicOperation::And),
-        (".OR", AtomicOperation::Or),
-        (".XOR", AtomicOperation::Xor),
-        (".EXCH", AtomicOperation::Exchange),
-    ];
-    let kind = site.one_of(&kinds).ok_or_else(|| site.unsupported("this atomic operation"))?;
+    let exchange = || site.has(".EXCH").then_some(AtomicOperation::Exchange);
+    let kind = site.one_of(&KINDS).or_else(exchange).ok_or_else(|| site.unsupported("this atomic operation"))?;
     if let Some(floats) = floats(site).filter(|_| kind != AtomicOperation::Exchange) {
         return float_operation(site, kind, &floats);
     }
