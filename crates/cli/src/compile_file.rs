@@ -86,7 +86,7 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
     let target = target_names::parse(arguments.arch.as_deref().unwrap_or(&own))?;
     check_entries(&arguments.entry, job.file, &checked.module)?;
     let profile = settings.profile.as_ref().map(|(name, text)| parse_profile(name, text, target)).transpose()?;
-    let debug = debug_info(arguments, vec![Arc::from(&text[..])]);
+    let debug = debug_info(arguments, &text);
     let options = Options { profile: profile.map(Arc::new), debug, ..options(settings, target) };
     for note in arguments.passes.notes(options.level) {
         errln!("note: {note}");
@@ -159,7 +159,7 @@ fn key(cache: &Cache, settings: &Settings<'_>, text: &[u8]) -> Result<Key, Strin
     let arguments = settings.arguments;
     // Without `--arch` the target is a part of the text. Any target serves to write down the other options.
     let arch = arguments.arch.as_deref();
-    let options = Options { debug: debug_info(arguments, Vec::new()), ..options(settings, target_names::parse(arch.unwrap_or("sm_90a"))?) };
+    let options = Options { debug: debug_info(arguments, &[]), ..options(settings, target_names::parse(arch.unwrap_or("sm_90a"))?) };
     let profile = settings.profile.as_ref().map_or(&[][..], |(_, text)| text);
     let requested = format!("{options:?} {arch:?} {}", arguments.json);
     Ok(cache.key(&[b"oriole compile", requested.as_bytes(), profile, text]))
@@ -182,14 +182,14 @@ fn options(settings: &Settings<'_>, target: Target) -> Options {
     }
 }
 
-/// Returns the debug information that the arguments request.
-fn debug_info(arguments: &CompileArguments, texts: Vec<Arc<[u8]>>) -> Option<DebugInfo> {
+/// Returns the debug information that the arguments request for a module with this text.
+fn debug_info(arguments: &CompileArguments, text: &[u8]) -> Option<DebugInfo> {
     let kind = match (arguments.device_debug, arguments.lineinfo) {
         (true, _) => DebugKind::Full,
         (false, true) => DebugKind::Lines,
         (false, false) => return None,
     };
-    Some(DebugInfo { kind, texts })
+    Some(DebugInfo { kind, texts: vec![Arc::from(text)] })
 }
 
 /// Checks that the kernels to compile exist.

@@ -3,7 +3,7 @@
 //! ptxas' tables contain strings that nothing refers to: `.strtab` also lists names of sections that were dropped. So a table is kept
 //! unchanged, names are looked up in it, and new names are appended.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The content of `.strtab` or `.shstrtab`: strings, each terminated by a zero byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,12 +47,12 @@ impl StringTable {
 pub(crate) struct Names {
     table: StringTable,
     /// Offset of the first occurrence of each string.
-    places: HashMap<Vec<u8>, u32>,
+    places: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Names {
     pub fn new(table: StringTable) -> Names {
-        let mut places = HashMap::new();
+        let mut places = FxHashMap::default();
         let mut at = 0;
         for string in table.iter() {
             places.entry(string.to_vec()).or_insert(at);

@@ -25,6 +25,7 @@ pub(crate) fn write(cubin: &Cubin, runner: &Runner<'_>) -> Result<Vec<u8>> {
     let encoded = Encoded::new(cubin, runner)?;
     let plan = Plan::new(cubin, &encoded)?;
     let mut out = file_header(cubin, &plan)?;
+    out.reserve_exact(plan.file_size as usize);
     for piece in &cubin.layout {
         match piece {
             Piece::Gap(bytes) => out.extend(bytes),
@@ -39,7 +40,7 @@ pub(crate) fn write(cubin: &Cubin, runner: &Runner<'_>) -> Result<Vec<u8>> {
             Piece::SectionHeaders => {
                 out.resize(plan.section_headers as usize, 0);
                 for index in 0..cubin.sections.len() {
-                    out.extend(section_header(cubin, &encoded, &plan, index));
+                    out.extend_from_slice(bytes_of(&section_header(cubin, &encoded, &plan, index)));
                 }
             }
             Piece::ProgramHeaders => {
@@ -135,11 +136,13 @@ struct Plan {
     places: Vec<FileRange>,
     section_headers: u64,
     program_headers: u64,
+    file_size: u64,
 }
 
 impl Plan {
     fn new(cubin: &Cubin, encoded: &Encoded<'_>) -> Result<Plan> {
-        let mut plan = Plan { places: vec![FileRange::default(); cubin.sections.len()], section_headers: 0, program_headers: 0 };
+        let mut plan =
+            Plan { places: vec![FileRange::default(); cubin.sections.len()], section_headers: 0, program_headers: 0, file_size: 0 };
         let mut cursor = HEADER_SIZE;
         for piece in &cubin.layout {
             match piece {
@@ -169,6 +172,7 @@ impl Plan {
                 }
             }
         }
+        plan.file_size = cursor;
         for (index, section) in cubin.sections.iter().enumerate() {
             if let Content::SameAs(other) = section.content {
                 let missing = || Error::new(format!("section `{}` has the bytes of section {other}, which has none", section.name));
@@ -232,14 +236,14 @@ fn file_header(cubin: &Cubin, plan: &Plan) -> Result<Vec<u8>> {
     Ok(bytes_of(&record).to_vec())
 }
 
-fn section_header(cubin: &Cubin, encoded: &Encoded<'_>, plan: &Plan, index: usize) -> Vec<u8> {
+fn section_header(cubin: &Cubin, encoded: &Encoded<'_>, plan: &Plan, index: usize) -> SectionHeader64<LE> {
     let (section, mut place, mut link) = (&cubin.sections[index], plan.places[index], cubin.sections[index].link);
     if index == 0 {
         let elsewhere = |number: usize| if is_large(number) { number } else { 0 };
         place.size = elsewhere(cubin.sections.len()) as u64;
         link = elsewhere(cubin.header.section_names) as u32;
     }
-    let record: SectionHeader64<LE> = SectionHeader64 {
+    SectionHeader64 {
         sh_name: object::U32::new(LE, encoded.names[index]),
         sh_type: object::U32::new(LE, section.section_type.0),
         sh_flags: object::U64::new(LE, section.flags),
@@ -250,6 +254,5 @@ fn section_header(cubin: &Cubin, encoded: &Encoded<'_>, plan: &Plan, index: usiz
         sh_info: object::U32::new(LE, section.info),
         sh_addralign: object::U64::new(LE, section.alignment),
         sh_entsize: object::U64::new(LE, section.entry_size),
-    };
-    bytes_of(&record).to_vec()
+    }
 }

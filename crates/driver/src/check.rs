@@ -1,12 +1,15 @@
 //! Parses and checks PTX, large modules on several threads.
 
-use oriole_ptx::{Checked, Options, SplitModule};
+use oriole_ptx::{Checked, NumberedPart, Options, SplitModule};
 
 use crate::hooks::Parallelism;
 use crate::parallel;
 
 /// Bytes of text that take as long to parse as one PTX instruction takes to compile.
 const BYTES_PER_INSTRUCTION: usize = 700;
+
+/// Size of the job that renumbers a part, in PTX instructions that take as long to compile.
+const RENUMBERED_PART: usize = 30;
 
 /// Parses and checks a PTX module like [`oriole_ptx::check`], with the same result. A module with many kernels is parsed in parts, which
 /// run in parallel as far as `parallelism` allows.
@@ -23,7 +26,9 @@ fn check_in_parts(text: &[u8], options: &Options, parallelism: &Parallelism) -> 
     let parts: Vec<(usize, usize)> = split.part_sizes().into_iter().enumerate().collect();
     let size = |&(_, bytes): &(usize, usize)| bytes / BYTES_PER_INSTRUCTION;
     let parsed = parallel::map_in_parallel(parallelism, &parts, size, |&(part, _)| split.parse(part));
-    split.join(parsed)
+    let numbered = split.number(parsed)?;
+    let renumbered = parallel::map_in_parallel(parallelism, numbered.parts(), |_| RENUMBERED_PART, NumberedPart::renumber);
+    numbered.join(renumbered)
 }
 
 #[cfg(test)]

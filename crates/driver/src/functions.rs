@@ -204,10 +204,13 @@ const CYCLES_PER_STATEMENT: u32 = 5;
 /// Returns the estimated execution time of each function of a module, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let module = index.module;
-    let any_calls = module.forms.iter().any(|form| form.opcode == Opcode::Call);
+    // Instructions share their forms, so modules without calls are done here.
+    if !module.forms.iter().any(|form| form.opcode == Opcode::Call) {
+        return CallCosts::default();
+    }
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
-        let has_calls = any_calls && has_calls(module, function);
+        let has_calls = has_calls(module, function);
         let own_cycles = CYCLES_PER_STATEMENT.saturating_mul(body.instructions.len() as u32);
         let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolve_alias(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();

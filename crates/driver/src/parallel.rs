@@ -1,7 +1,7 @@
 //! Runs jobs in parallel on as many threads as the amount of work justifies.
 //!
-//! Most files have a few functions and compile in less time than a thread pool for all processors takes to start. The number of threads is
-//! therefore limited by the total work, and the calling thread is one of them. A thread that finishes a job takes the next one. The largest
+//! Most files have a few functions and compile in less time than the threads for all processors take to start. The number of threads is
+//! therefore limited by the total work, and the calling thread is one of them. Threads for all processors are started once and kept. A thread that finishes a job takes the next one. The largest
 //! jobs start first, so that no large job is left for the end while the other threads are idle. Results are returned in the order of the
 //! jobs, independent of the thread that ran them. The caller of the compiler may run the jobs itself ([`Executor`]).
 //!
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use oriole_support::{available_threads, run_jobs};
+use oriole_support::{available_threads, drop_on_pool, run_jobs_on_pool};
 
 use crate::hooks::{Executor, Parallelism};
 
@@ -64,10 +64,20 @@ fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order:
     jobs.iter().zip(results).map(take).collect()
 }
 
-/// Runs all jobs on threads that are started here, in the given order.
+/// Number of elements from which on freeing them takes longer than telling another thread to do it.
+const MANY_ELEMENTS: usize = 100;
+
+/// Frees a list of large elements, on another thread if there are many of them and the compiler uses threads of its own.
+pub fn free<V: Send + 'static>(parallelism: &Parallelism, values: Vec<V>) {
+    if values.len() >= MANY_ELEMENTS && matches!(parallelism, Parallelism::Threads) {
+        drop_on_pool(values);
+    }
+}
+
+/// Runs all jobs on threads of the compiler, in the given order.
 fn run_on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let work: usize = jobs.iter().map(size).sum();
-    run_jobs(available_threads(jobs.len().min(work / INSTRUCTIONS_PER_THREAD)), order, |job| run(&jobs[job]))
+    run_jobs_on_pool(available_threads(jobs.len().min(work / INSTRUCTIONS_PER_THREAD)), order, |job| run(&jobs[job]))
 }
 
 #[cfg(test)]

@@ -77,7 +77,9 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     if !errors.is_empty() {
         return Err(errors);
     }
-    link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware)
+    let linked = link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware);
+    parallel::free(&options.hooks.parallelism, finished);
+    linked
 }
 
 /// Returns the source position to report if a function uses too much of a memory: its first variable in that memory, or else its first

@@ -21,5 +21,5 @@ pub mod table;
 pub mod target;
 pub mod types;
 
-pub use parse::{Checked, Options, ParsedPart, SplitModule, check};
+pub use parse::{Checked, NumberedModule, NumberedPart, Options, ParsedPart, SplitModule, check};
 pub use print::{print, print_function};

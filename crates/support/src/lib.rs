@@ -22,7 +22,7 @@ pub use components::strongly_connected;
 pub use groups::Groups;
 pub use index::{Index, IndexVec};
 pub use intern::{Interner, Name};
-pub use jobs::{SMALL_TEXT_BYTES, available_threads, run_jobs};
+pub use jobs::{SMALL_TEXT_BYTES, available_threads, drop_on_pool, run_jobs, run_jobs_on_pool};
 pub use set::{BitSet, SparseSet};
 pub use suggest::closest;
 pub use target::{Architecture, Family, PtxVersion, Suffix, Target};

@@ -38,7 +38,7 @@ use function::FunctionState;
 use head::Heads;
 pub(crate) use head::spell;
 use operand::OperandScratch;
-pub use split::{ParsedPart, SplitModule};
+pub use split::{NumberedModule, NumberedPart, ParsedPart, SplitModule};
 use symbols::Symbols;
 
 /// Options of the checker.

@@ -12,11 +12,14 @@
 //!
 //! The places to split at are guesses, because a comment may contain such a line. A guess is right if the part before it ends exactly
 //! there. Whatever could make a difference (an error or warning, a device function between kernels, a name of an earlier kernel)
-//! makes [`SplitModule::join`] return `None`, and the caller parses the module as a whole, which also gives the messages.
+//! makes one of the steps return `None`, and the caller parses the module as a whole, which also gives the messages.
 //!
-//! Joining renumbers names, forms, variables and functions in the order of the text, so that the module is the same as without parts.
+//! Names, forms, variables and functions get numbers in the order of the text, so that the module is the same as without parts. One thread
+//! assigns the numbers ([`SplitModule::number`]), any thread replaces them in a part ([`NumberedPart::renumber`]), and one thread appends
+//! the parts to the module ([`NumberedModule::join`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use oriole_support::{Index, IndexVec, Name};
 use rustc_hash::FxHashSet;
@@ -57,6 +60,8 @@ pub struct ParsedPart {
     globals: Globals,
     /// Offset of the first token after the part.
     end: usize,
+    /// The source position of the name of each kernel, once the part is renumbered.
+    spans: Vec<Span>,
 }
 
 impl<'s> SplitModule<'s> {
@@ -125,19 +130,52 @@ impl<'s> SplitModule<'s> {
         let no_more_state = globals.signatures.len() == base.signatures.len()
             && globals.constant_bytes == base.constant_bytes
             && globals.initial_bytes == base.initial_bytes;
-        (only_kernels && no_more_state).then_some(ParsedPart { module, globals, end })
+        (only_kernels && no_more_state).then_some(ParsedPart { module, globals, end, spans: Vec::new() })
     }
 
-    /// Joins the parts, in their order, and parses the rest of the module. Returns `None` if the module has to be parsed as a whole.
-    pub fn join(self, parts: Vec<Option<ParsedPart>>) -> Option<Checked> {
+    /// Assigns the numbers that names, forms, variables and functions of the parts have in the whole module. Returns `None` if the module
+    /// has to be parsed as a whole.
+    pub fn number(self, parts: Vec<Option<ParsedPart>>) -> Option<NumberedModule<'s>> {
         let mut parser = self.first;
         let base = Base::of(&parser);
+        let (mut variables, mut functions) = (0, 0);
         let mut kernels: FxHashSet<Name> = FxHashSet::default();
+        let mut numbered = Vec::with_capacity(parts.len());
         let mut end = self.starts[0];
         for part in parts {
             let part = part?;
             end = part.end;
-            parser.append(part, &base, &mut kernels)?;
+            let renumbering = parser.number(&part, base, variables, functions, &mut kernels)?;
+            variables += part.module.variables.len() - base.variables;
+            functions += part.module.functions.len() - base.functions;
+            numbered.push(NumberedPart(Mutex::new(Some((part, renumbering)))));
+        }
+        Some(NumberedModule { parser, base, parts: numbered, end })
+    }
+}
+
+/// A module whose parts are parsed, and whose numbers are assigned.
+pub struct NumberedModule<'s> {
+    /// The state after the declarations before the first kernel, with all names and forms of the parts.
+    parser: Parser<'s>,
+    base: Base,
+    parts: Vec<NumberedPart>,
+    /// Offset of the first token after the last part.
+    end: usize,
+}
+
+impl NumberedModule<'_> {
+    /// Returns the parts, for [`NumberedPart::renumber`].
+    pub fn parts(&self) -> &[NumberedPart] {
+        &self.parts
+    }
+
+    /// Joins the renumbered parts, in their order, and parses the rest of the module. Returns `None` if the module has to be parsed as a
+    /// whole.
+    pub fn join(self, parts: Vec<Option<ParsedPart>>) -> Option<Checked> {
+        let NumberedModule { mut parser, base, end, .. } = self;
+        for part in parts {
+            parser.append(part?, &base)?;
         }
         if parser.globals.variable_bytes >= MOST_BYTES {
             return None;
@@ -146,6 +184,18 @@ impl<'s> SplitModule<'s> {
         parser.parse_items();
         let diagnostics = parser.diagnostics.finish();
         diagnostics.is_empty().then_some(Checked { module: parser.module, diagnostics })
+    }
+}
+
+/// A parsed part and its numbers in the whole module, until a thread takes them.
+pub struct NumberedPart(Mutex<Option<(ParsedPart, Renumbering)>>);
+
+impl NumberedPart {
+    /// Returns the part with the numbers of the whole module; `None` if it was taken before.
+    pub fn renumber(&self) -> Option<ParsedPart> {
+        let (mut part, renumbering) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        renumbering.change_part(&mut part)?;
+        Some(part)
     }
 }
 
@@ -162,6 +212,7 @@ fn starts_kernel(text: &[u8]) -> bool {
 }
 
 /// Sizes of the tables of a module before its parts, which are the numbers of the first new elements in each part.
+#[derive(Clone, Copy)]
 struct Base {
     names: usize,
     variables: usize,
@@ -220,51 +271,49 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Appends the kernels of a part. `kernels` has the kernels of the parts before it. Returns `None` if the part uses the name of one of
-    /// them, or defines a function that is known.
-    fn append(&mut self, part: ParsedPart, base: &Base, kernels: &mut FxHashSet<Name>) -> Option<()> {
-        let ParsedPart { module, globals, .. } = part;
+    /// Assigns the numbers of a part. `variables` and `functions` are the numbers of those in the parts before it, and `kernels` has their
+    /// kernels. Returns `None` if the part uses the name of one of them.
+    fn number(
+        &mut self,
+        part: &ParsedPart,
+        base: Base,
+        variables: usize,
+        functions: usize,
+        kernels: &mut FxHashSet<Name>,
+    ) -> Option<Renumbering> {
+        let module = &part.module;
         let names: Vec<Name> =
             (base.names..module.names.len()).map(|name| self.module.names.intern(module.names.resolve(Name::new(name)))).collect();
         if names.iter().any(|name| kernels.contains(name)) {
             return None;
         }
         let forms = module.forms.iter().map(|form| self.heads.number_of(form, &mut self.module.forms)).collect();
-        let renumbering = Renumbering {
-            base,
-            names,
-            forms,
-            variables: self.module.variables.len() - base.variables,
-            functions: self.module.functions.len() - base.functions,
-        };
-        for mut variable in module.variables.into_vec().into_iter().skip(base.variables) {
-            renumbering.change_variable(&mut variable);
+        let renumbering = Renumbering { base, names, forms, variables, functions };
+        kernels.extend(module.functions.iter().skip(base.functions).map(|function| renumbering.name(function.name)));
+        Some(renumbering)
+    }
+
+    /// Appends the kernels of a renumbered part. Returns `None` if it defines a function that is known.
+    fn append(&mut self, part: ParsedPart, base: &Base) -> Option<()> {
+        let ParsedPart { module, globals, spans, .. } = part;
+        for variable in module.variables.into_vec().into_iter().skip(base.variables) {
             self.module.variables.push(variable);
         }
-        for mut function in module.functions.into_vec().into_iter().skip(base.functions) {
-            let span = globals.functions.get(&function.name)?.span;
-            renumbering.change_function(&mut function);
-            self.add_kernel(function, span, kernels)?;
+        for (function, span) in module.functions.into_vec().into_iter().skip(base.functions).zip(spans) {
+            self.add_kernel(function, span)?;
         }
-        let items = module.items.into_iter().skip(base.items).map(|item| match item {
-            Item::Function(id) => Some(Item::Function(renumbering.function(id))),
-            _ => None,
-        });
-        for item in items {
-            self.module.items.push(item?);
-        }
+        self.module.items.extend(module.items.into_iter().skip(base.items));
         self.globals.variable_bytes = self.globals.variable_bytes.saturating_add(globals.variable_bytes - base.variable_bytes);
         for (file, span) in globals.used_files {
             self.globals.used_files.entry(file).or_insert(span);
         }
         self.globals.places.extend(globals.places);
-        let inlined = globals.inlined_functions.into_iter().skip(base.inlined_functions);
-        self.globals.inlined_functions.extend(inlined.map(|(name, span)| (renumbering.name(name), span)));
+        self.globals.inlined_functions.extend(globals.inlined_functions.into_iter().skip(base.inlined_functions));
         Some(())
     }
 
     /// Declares a kernel and adds it to the module. Returns `None` if its name is known.
-    fn add_kernel(&mut self, function: Function, span: Span, kernels: &mut FxHashSet<Name>) -> Option<()> {
+    fn add_kernel(&mut self, function: Function, span: Span) -> Option<()> {
         let name = function.name;
         if self.globals.functions.contains_key(&name) || self.symbols.plain(name).is_some() {
             return None;
@@ -274,7 +323,6 @@ impl<'s> Parser<'s> {
         self.globals.functions.insert(name, KnownFunction { id, span, defined: true, first_extern });
         self.globals.function_order.push(name);
         self.symbols.replace_at(name, Symbol::Function(id), span, 0);
-        kernels.insert(name);
         Some(())
     }
 }
@@ -295,8 +343,8 @@ fn without_body(function: &Function) -> Function {
 }
 
 /// Maps the numbers in a part to those in the whole module.
-struct Renumbering<'a> {
-    base: &'a Base,
+struct Renumbering {
+    base: Base,
     /// The names that are new in the part.
     names: Vec<Name>,
     /// All forms of the part.
@@ -306,7 +354,24 @@ struct Renumbering<'a> {
     functions: usize,
 }
 
-impl Renumbering<'_> {
+impl Renumbering {
+    /// Changes the new elements of a part. Returns `None` if it has other items than kernels.
+    fn change_part(&self, part: &mut ParsedPart) -> Option<()> {
+        let base = &self.base;
+        let ParsedPart { module, globals, spans, .. } = part;
+        module.variables.iter_mut().skip(base.variables).for_each(|variable| self.change_variable(variable));
+        for function in module.functions.iter_mut().skip(base.functions) {
+            spans.push(globals.functions.get(&function.name)?.span);
+            self.change_function(function);
+        }
+        for item in module.items.iter_mut().skip(base.items) {
+            let Item::Function(id) = item else { return None };
+            *id = self.function(*id);
+        }
+        globals.inlined_functions.iter_mut().skip(base.inlined_functions).for_each(|(name, _)| *name = self.name(*name));
+        Some(())
+    }
+
     fn name(&self, name: Name) -> Name {
         name.position().checked_sub(self.base.names).map_or(name, |position| self.names[position])
     }
@@ -404,7 +469,9 @@ mod tests {
         // The order in which parts are parsed is not that of the text.
         let mut parts: Vec<_> = (0..split.starts.len()).rev().map(|part| split.parse(part)).collect();
         parts.reverse();
-        split.join(parts)
+        let numbered = split.number(parts)?;
+        let parts = numbered.parts().iter().map(NumberedPart::renumber).collect();
+        numbered.join(parts)
     }
 
     /// Asserts that a text parsed in parts gives the same tables as without, also the numbers of names, forms and functions.
