@@ -48,14 +48,15 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     if options.reports.record {
         functions.iter().for_each(|function| account::add_record(&mut cubin, function));
     }
-    let cubin = cubin.write_with(&run).map_err(|error| internal(error.to_string()))?;
+    let bytes = cubin.write_with(&run).map_err(|error| internal(error.to_string()))?;
+    parallel::free(&options.hooks.parallelism, functions.len(), (file, cubin));
     let global_bytes =
         layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
     let constants: u64 = layouts.iter().map(|layout| layout.constants_end).max().unwrap_or(0);
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, scheduling, decisions })
+    Ok(Compiled { cubin: bytes, functions, global_bytes, constant_bytes, scheduling, decisions })
 }
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the part reserved by the system, and the parameters.

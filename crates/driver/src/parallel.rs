@@ -64,13 +64,13 @@ fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order:
     jobs.iter().zip(results).map(take).collect()
 }
 
-/// Number of elements from which on freeing them takes longer than telling another thread to do it.
-const MANY_ELEMENTS: usize = 100;
+/// Number of functions from which on freeing what was computed for them takes longer than telling another thread to do it.
+const MANY_FUNCTIONS: usize = 100;
 
-/// Frees a list of large elements, on another thread if there are many of them and the compiler uses threads of its own.
-pub fn free<V: Send + 'static>(parallelism: &Parallelism, values: Vec<V>) {
-    if values.len() >= MANY_ELEMENTS && matches!(parallelism, Parallelism::Threads) {
-        drop_on_pool(values);
+/// Frees what was computed for this number of functions, on another thread if there are many and the compiler uses threads of its own.
+pub fn free<V: Send + 'static>(parallelism: &Parallelism, functions: usize, computed: V) {
+    if functions >= MANY_FUNCTIONS && matches!(parallelism, Parallelism::Threads) {
+        drop_on_pool(computed);
     }
 }
 

@@ -78,7 +78,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(errors);
     }
     let linked = link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware);
-    parallel::free(&options.hooks.parallelism, finished);
+    parallel::free(&options.hooks.parallelism, finished.len(), finished);
     linked
 }
 

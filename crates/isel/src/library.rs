@@ -57,6 +57,11 @@ fn registers(body: &Body, parameters: &[Parameter]) -> Vec<RegisterId> {
     parameters.iter().filter_map(declared).collect()
 }
 
+/// Returns the position of the label at which the slow path of a body starts; `None` if it has none. All that follows is the slow path.
+fn slow_path_label(module: &Module, body: &Body) -> Option<usize> {
+    body.labels.iter().position(|label| module.name(label.name) == "SLOW")
+}
+
 /// Returns whether a body can be emitted under a guard: it has no branches and no guards.
 fn is_straight(module: &Module, body: &Body) -> bool {
     body.statements.iter().all(|statement| match *statement {
@@ -167,6 +172,9 @@ impl<'m> Select<'m> {
         }
         let mark = FunctionMark::of(&self.b);
         let errors = self.walk_library(after.is_some());
+        let slow = slow_path_label(module, body).and_then(|label| self.frame.labels[label]);
+        let slow_from = slow.and_then(|slow| mark.own_blocks(&self.b.function).iter().position(|&block| block == slow));
+        self.mark_unlikely(&mark, slow_from);
         let results = registers(body, &function.returns).into_iter().map(|register| self.variable(register, 0)).collect::<Vec<_>>();
         self.frame = outer;
         if let Some(error) = errors.into_iter().next() {
@@ -178,7 +186,7 @@ impl<'m> Select<'m> {
         if self.b.guard.is_none() {
             let code = match known {
                 RecordingState::Nothing => None,
-                _ => Recording::new(&self.b.function, &mark, &variables, &results, after),
+                _ => Recording::new(&self.b.function, &mark, &variables, &results, (after, slow_from)),
             };
             let state = code.map_or(RecordingState::UsedOnce, |code| RecordingState::Code(Arc::new(code)));
             self.caches.borrow_mut().set_recording(number, state);
@@ -198,11 +206,19 @@ impl<'m> Select<'m> {
             self.copy_to(variable, *argument);
             variables.push(variable);
         }
+        let mark = FunctionMark::of(&self.b);
         let results = code.write(&mut self.b, &variables, after);
+        self.mark_unlikely(&mark, code.slow_from);
         if let Some(after) = after {
             self.start(after);
         }
         results.into_iter().map(|value| self.b.whole(value)).collect()
+    }
+
+    /// Marks the slow path of the body that was emitted since `mark` as unlikely: its blocks from the index `slow_from` on.
+    fn mark_unlikely(&mut self, mark: &FunctionMark, slow_from: Option<usize>) {
+        let blocks = mark.own_blocks(&self.b.function);
+        self.unlikely.extend(slow_from.into_iter().flat_map(|first| blocks[first..].iter().copied()));
     }
 
     /// Selects the statements of a library function. In a body without branches the `ret` at the end is skipped.

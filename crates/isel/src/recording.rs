@@ -27,6 +27,8 @@ pub(crate) struct Recording {
     block_count: usize,
     /// The body's own blocks in layout order.
     layout: Vec<Block>,
+    /// The index in `layout` at which the slow path starts; `None` if there is none.
+    pub slow_from: Option<usize>,
     /// The instructions in the order of their numbers.
     insts: Vec<RecordedInst>,
 }
@@ -69,17 +71,22 @@ impl FunctionMark {
             layout: function.layout.len(),
         }
     }
+
+    /// Returns the blocks that were added to the layout of the function since then.
+    pub fn own_blocks<'f>(&self, function: &'f Function) -> &'f [Block] {
+        &function.layout[self.layout..]
+    }
 }
 
 impl Recording {
-    /// Records the code emitted since `mark`. Returns `None` if the code refers to values or blocks outside of the body, or accesses
-    /// memory.
+    /// Records the code emitted since `mark`. The body jumps to the block `after` at its end, and its slow path starts at its block
+    /// `slow_from`, if it has them. Returns `None` if the code refers to values or blocks outside of the body, or accesses memory.
     pub fn new(
         function: &Function,
         mark: &FunctionMark,
         arguments: &[Value],
         results: &[Value],
-        after: Option<Block>,
+        (after, slow_from): (Option<Block>, Option<usize>),
     ) -> Option<Recording> {
         let value = |value: Value| match value.position().checked_sub(mark.values) {
             Some(own) => Some(Value::new(arguments.len() + own)),
@@ -116,7 +123,8 @@ impl Recording {
             has_branches: after.is_some(),
             values: function.values.as_slice()[mark.values..].to_vec(),
             block_count: function.blocks.len() - mark.blocks,
-            layout: function.layout[mark.layout..].iter().map(|&own| block(own)).collect::<Option<_>>()?,
+            layout: mark.own_blocks(function).iter().map(|&own| block(own)).collect::<Option<_>>()?,
+            slow_from,
         })
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct Frame<'m> {
     /// The variable of each PTX register, created at the first use. The elements of a vector register have consecutive value numbers.
     registers: FxHashMap<RegisterId, Value>,
     /// The block of each label, created at the first use.
-    labels: Vec<Option<Block>>,
+    pub(crate) labels: Vec<Option<Block>>,
     /// The block that `ret` jumps to in an inlined function; `None` in the function being selected.
     pub exit: Option<Block>,
     /// The variable that holds the PTX carry flag.

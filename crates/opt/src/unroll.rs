@@ -30,7 +30,7 @@
 
 use oriole_hardware::Hardware;
 use oriole_ir::analysis::{PostDominators, Uniformity, remove_unreachable_blocks};
-use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Value};
+use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Space, Value};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
@@ -211,11 +211,16 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
 }
 
 /// Properties of a loop body that decide whether and how it is unrolled.
+#[derive(Default)]
 struct BodyProperties {
     /// Number of machine instructions, without branches and moves of constants.
     size: usize,
-    /// Whether there are loads or atomic operations.
-    has_loads: bool,
+    /// The spaces that loads and atomic operations read, without loads of memory that is read-only while the kernel runs.
+    read_spaces: Vec<Space>,
+    /// The spaces that stores and atomic operations write.
+    written_spaces: Vec<Space>,
+    /// Whether there are loads of memory that is read-only while the kernel runs.
+    has_constant_loads: bool,
     /// Whether an instruction exchanges data between the lanes of a warp.
     has_lane_exchange: bool,
     /// Whether there are instructions that wait for other threads, or order memory accesses.
@@ -227,7 +232,7 @@ struct BodyProperties {
 impl BodyProperties {
     /// Collects the properties of the body of a loop.
     fn collect(function: &Function, old_loop: &UnrollableLoop) -> BodyProperties {
-        let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
+        let mut body = BodyProperties::default();
         for &inst in old_loop.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);
         }
@@ -241,7 +246,7 @@ impl BodyProperties {
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
         let properties = opcode.properties();
-        self.has_loads |= matches!(properties.effect, Effect::Reads | Effect::Updates);
+        self.add_accesses(function, inst, properties.effect);
         match properties.effect {
             Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
             Effect::Lanes => self.has_lane_exchange = true,
@@ -253,6 +258,30 @@ impl BodyProperties {
         // Warpgroup products and instructions of the uniform datapath that start other units.
         self.has_unique_inst |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
         self.has_lane_exchange |= properties.pipe == Pipe::Tensor;
+    }
+
+    /// Updates the spaces that the body reads and writes for one instruction.
+    fn add_accesses(&mut self, function: &Function, inst: Inst, effect: Effect) {
+        let access = function.insts[inst].memory.map(|id| function.accesses[id]);
+        let space = access.map_or(Space::Generic, |access| access.space);
+        match effect {
+            Effect::Reads if access.is_some_and(|access| access.constant) || space == Space::Constant => self.has_constant_loads = true,
+            Effect::Reads => self.read_spaces.push(space),
+            Effect::Writes => self.written_spaces.push(space),
+            Effect::Updates => {
+                self.read_spaces.push(space);
+                self.written_spaces.push(space);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns whether a load of one iteration may be executed before the stores of the iteration before it, so that the latencies of their
+    /// loads overlap.
+    fn has_overlapping_loads(&self) -> bool {
+        let may_alias = |read: Space, written: Space| read == written || read == Space::Generic || written == Space::Generic;
+        let is_free = |read: &Space| !self.written_spaces.iter().any(|written| may_alias(*read, *written));
+        self.has_constant_loads || self.read_spaces.iter().any(is_free)
     }
 }
 
@@ -277,9 +306,6 @@ fn plan_for(
             return Ok((UnrollPlan::Full(tests), all));
         }
     }
-    if body.has_barriers {
-        return Err("its body has a barrier or a fence, and the number of iterations is not a small constant");
-    }
     // The largest factor that divides the number of iterations and whose unrolled body is small enough.
     if let Some(trips) = trips {
         let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
@@ -290,7 +316,7 @@ fn plan_for(
     let condition = old_loop.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     let is_divergent = !is_uniform(condition);
     const UNEVEN: &str = "threads of a warp may execute different numbers of iterations";
-    if body.has_lane_exchange && is_divergent {
+    if (body.has_lane_exchange || body.has_barriers) && is_divergent {
         return Err(UNEVEN);
     }
     let counting = CountedLoop::find(function, definitions, old_loop)
@@ -314,8 +340,8 @@ fn plan_for(
         return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
-    // this time counts, and unrolling pays off only if the loop has loads to overlap.
-    match (is_divergent && old_loop.is_nested && !body.has_loads, meets) {
+    // this time counts, and unrolling pays off only if loads of several iterations overlap.
+    match (is_divergent && old_loop.is_nested && !body.has_overlapping_loads(), meets) {
         (true, _) => Err(UNEVEN),
         (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
         (false, false) => Ok((UnrollPlan::Guarded(factor), size * factor as usize)),

@@ -1,5 +1,33 @@
 //! Generates operands: every exponent with special significands, quotients and roots next to rounding boundaries, and random ones.
 
+/// Returns all doubles from 1 up to 4 whose roots are nearest to the midpoint of two doubles.
+///
+/// With the significand `s` of such a number, or twice the significand from 2 on, an integer of 53 or 54 bits, the root of `s << 54` has 54
+/// bits, and a midpoint is an odd integer `m` of 54 bits. The root is near `m` if `d = m * m - (s << 54)` is small. For each `d` up to
+/// 512, the four solutions of `m * m = d` modulo powers of two are extended bit by bit; there are none unless `d` is 1 modulo 8.
+pub fn roots_near_midpoints() -> Vec<u64> {
+    const BITS: u32 = 54;
+    const MOST: i128 = 512;
+    let mut found = Vec::new();
+    for d in (-MOST..=MOST).filter(|d| d.rem_euclid(8) == 1) {
+        let solves = |m: i128, bits: u32| (m * m - d).rem_euclid(1 << bits) == 0;
+        let mut solutions: Vec<i128> = vec![1, 3, 5, 7];
+        for bits in 4..=BITS {
+            let extended = solutions.iter().flat_map(|&m| [m, m + (1 << (bits - 1))]);
+            solutions = extended.filter(|&m| solves(m, bits)).collect();
+        }
+        for m in solutions.into_iter().filter(|m| m >> (BITS - 1) == 1) {
+            let significand = (m * m - d) >> BITS;
+            let doubled = significand >> 53 == 1;
+            if significand >> 52 == 1 || doubled && significand % 2 == 0 {
+                let fraction = (significand >> u32::from(doubled)) as u64 & ((1 << 52) - 1);
+                found.push(fraction | (1023 + u64::from(doubled)) << 52);
+            }
+        }
+    }
+    found
+}
+
 /// A pseudorandom number generator (xorshift*); the same seed gives the same sequence.
 pub struct Random(u64);
 
@@ -126,5 +154,24 @@ impl Layout {
             _ => (self.exponents() / 2, self.exponents() / 2 + random.below(3)),
         };
         (place(dividend, x, random.below(2)), place(divisor, y, random.below(2)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::roots_near_midpoints;
+
+    /// The numbers are different, and the square of the midpoint nearest to each root differs from the number by at most 512 units.
+    #[test]
+    fn roots_are_near_midpoints() {
+        let numbers = roots_near_midpoints();
+        assert_eq!(numbers.len(), 178);
+        for (position, &number) in numbers.iter().enumerate() {
+            assert!(!numbers[..position].contains(&number));
+            let significand = u128::from(number & ((1 << 52) - 1) | 1 << 52) << ((number >> 52) - 1023);
+            let root = (significand << 54).isqrt();
+            let distance = |midpoint: u128| (midpoint * midpoint).abs_diff(significand << 54);
+            assert!(distance(root | 1).min(distance((root - 1) | 1)) <= 512, "{number:x}");
+        }
     }
 }

@@ -112,6 +112,9 @@ impl Trial<'_> {
         for number in layout.awkward_numbers() {
             self.run(&[number]);
         }
+        if layout.bits == 64 {
+            cases::roots_near_midpoints().into_iter().for_each(|number| self.run(&[number]));
+        }
         let bias = (1u64 << (layout.bits - 2 - layout.fraction_bits)) - 1;
         for distance in 0..5000u64 {
             for exponent in [0, 1, 2, 3, bias - 1, bias, bias + 1, bias + 2, 2 * bias - 2, 2 * bias - 1, 2 * bias, 2 * bias + 1] {

@@ -168,6 +168,6 @@ impl Mufu {
 
     /// Computes `rsqrt.approx.ftz.f64`.
     pub fn reciprocal_root64(&self, a: u64) -> u64 {
-        Mufu::off64(1.0 / Mufu::upper(a).sqrt(), self.units(a, 1))
+        Mufu::off64(1.0 / Mufu::upper(a).sqrt(), self.units(a, 2))
     }
 }

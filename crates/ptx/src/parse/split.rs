@@ -34,9 +34,9 @@ use crate::ast::{
 };
 use crate::source::Span;
 
-/// Size of a part in bytes of text, unless there would be more than [`MOST_PARTS`]. Parsing it takes many times as long as starting a
+/// Size of a part in bytes of text, unless there would be more than [`MOST_PARTS`]. Parsing it takes several times as long as starting a
 /// thread.
-const PART_BYTES: usize = 64 << 10;
+const PART_BYTES: usize = 24 << 10;
 
 /// Limit on the number of parts: enough to keep all threads busy until the end.
 const MOST_PARTS: usize = 256;
