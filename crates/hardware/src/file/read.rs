@@ -11,7 +11,6 @@ use super::record::{Record, RecordType};
 use super::write::{BARRIER_FACTS, SECTIONS, class_record, unit};
 use super::{MAGIC, Profile, ProfileError, ProfileFault, VERSION, intern};
 use crate::class::{Class, Classes};
-use crate::facts::MACHINES;
 use crate::machine::Machine;
 use crate::model::{Model, Waits};
 use crate::sheet::Fact;
@@ -213,13 +212,15 @@ impl<'a> ProfileReader<'a> {
             Ok::<_, ProfileError>(self.error(root, key, ProfileFault::Value(self.field(root, key)?.to_owned(), wanted)))
         };
         let Some(target) = Target::parse(self.field(root, "target")?) else { return Err(bad("target", "a target")?) };
-        let machine = self.field(root, "machine")?;
-        let Some(machine) = MACHINES.iter().find(|name| **name == machine) else { return Err(bad("machine", "a machine")?) };
-        let targets: Vec<&'static str> = self.field(root, "targets")?.split(',').map(intern).collect();
-        if !targets.contains(&target.to_string().as_str()) {
-            return Err(bad("targets", "a list with the target")?);
+        // The names of the tables say where the figures come from; no figure depends on them.
+        let (machine, table) = (Machine::of(target).name, Model::of(target).table());
+        for (key, known) in [("targets", table.targets.join(",")), ("machine", machine.to_owned()), ("table", table.name.to_owned())] {
+            let said = self.field(root, key)?;
+            if said != known {
+                return Err(self.error(root, key, ProfileFault::Structure { said: said.to_owned(), known }));
+            }
         }
-        Ok(Root { target, machine, table: intern(self.field(root, "table")?), targets })
+        Ok(Root { target, machine, table: table.name, targets: table.targets.to_vec() })
     }
 
     /// Consumes a section with records of these types, and checks its header and footer.
