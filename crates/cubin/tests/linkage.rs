@@ -20,7 +20,7 @@ use crate::common::{
     Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare, traits_of,
 };
 use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Function, Home, Module, UNKNOWN_STACK, Variable};
-use oriole_cubin::info::{Code, Value};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_cubin::{Cubin, CubinIndex, FileTraits, FileType};
 
 /// Removes the lines about Mercury and the pointers to CIEs, and moves the lines without a fixed position to the end.
@@ -273,8 +273,8 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
 fn costs(cubin: &Cubin) -> Vec<String> {
     let cost = |name: &str| {
         let value = |code| cubin.function_value(name, code);
-        let barriers = cubin.attribute(&format!(".nv.info.{name}"), Code::NUM_BARRIERS);
-        format!("{name} {:?} {:?} {barriers:?}", value(Code::REGCOUNT), value(Code::MIN_STACK_SIZE))
+        let barriers = cubin.attribute(&format!(".nv.info.{name}"), AttributeCode::NUM_BARRIERS);
+        format!("{name} {:?} {:?} {barriers:?}", value(AttributeCode::REGCOUNT), value(AttributeCode::MIN_STACK_SIZE))
     };
     cubin.kernels().map(|kernel| cost(kernel.name)).collect()
 }
@@ -347,7 +347,7 @@ fn long_lists_of_undefined_functions_are_split() {
         .function_attributes("k")
         .iter()
         .filter_map(|attribute| match &attribute.value {
-            Value::Symbols(list) if attribute.code == Code::EXTERNS => Some(list.len()),
+            AttributeValue::Symbols(list) if attribute.code == AttributeCode::EXTERNS => Some(list.len()),
             _ => None,
         })
         .collect();
