@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use oriole_ptx::diag::{self, Code, Diagnostic, Style};
+use oriole_ptx::diag::{self, Diagnostic, DiagnosticCode, Style};
 use oriole_ptx::source::{LineIndex, Source};
 
 use crate::compile_file::diagnostics;
@@ -24,12 +24,12 @@ const FILE: &str = "example.ptx";
 
 pub fn run(arguments: &CodesArguments) -> ExitCode {
     let Some(wanted) = arguments.code.as_deref().map(str::to_ascii_uppercase) else {
-        let lines: String = Code::ALL.iter().map(|code| format!("{}  {}\n", code.name(), code.summary())).collect();
+        let lines: String = DiagnosticCode::ALL.iter().map(|code| format!("{}  {}\n", code.name(), code.summary())).collect();
         print::out(lines.as_bytes());
         return ExitCode::SUCCESS;
     };
-    let Some(code) = Code::ALL.iter().copied().find(|code| code.name() == wanted) else {
-        let near = oriole_support::closest(&wanted, Code::ALL.iter().map(|code| code.name()));
+    let Some(code) = DiagnosticCode::ALL.iter().copied().find(|code| code.name() == wanted) else {
+        let near = oriole_support::closest(&wanted, DiagnosticCode::ALL.iter().map(|code| code.name()));
         errln!("error: there is no code {wanted}{}", near.map_or(String::new(), |near| format!("; did you mean {near}?")));
         return ExitCode::from(2);
     };
@@ -43,7 +43,7 @@ pub fn run(arguments: &CodesArguments) -> ExitCode {
 }
 
 /// Returns the example for a code. Some codes have none: errors that take gigabytes of input, and gaps and faults of Oriole.
-fn example(code: Code) -> Option<&'static str> {
+fn example(code: DiagnosticCode) -> Option<&'static str> {
     let mut examples = EXAMPLES.split("\n=== ").skip(1).filter_map(|example| example.split_once('\n'));
     examples.find(|(name, _)| *name == code.name()).map(|(_, text)| text)
 }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_example_shows_its_code() {
-        for &code in Code::ALL {
+        for &code in DiagnosticCode::ALL {
             let Some(text) = example(code) else {
                 assert!(WITHOUT.contains(&code.name()), "{} has no example", code.name());
                 continue;

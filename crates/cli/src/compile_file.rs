@@ -8,7 +8,7 @@ use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::Checked;
 use oriole_ptx::ast::{Function, FunctionKind, Module};
-use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
+use oriole_ptx::diag::{self, Diagnostic, DiagnosticCode, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
 use oriole_ptxas::missing;
 
@@ -257,11 +257,11 @@ pub fn diagnostics(errors: &[CompileError]) -> Vec<Diagnostic> {
 /// Converts an error of the compiler to a finding at its position in the source.
 fn diagnostic(error: &CompileError) -> Diagnostic {
     let code = match error.fault {
-        Fault::Unsupported(_) => Code::Unsupported,
-        Fault::Unresolved(_) => Code::UnknownName,
-        Fault::Limit(_) | Fault::TooMuch(_) => Code::ResourceLimit,
+        Fault::Unsupported(_) => DiagnosticCode::Unsupported,
+        Fault::Unresolved(_) => DiagnosticCode::UnknownName,
+        Fault::Limit(_) | Fault::TooMuch(_) => DiagnosticCode::ResourceLimit,
         // Nothing cancels a compilation here.
-        Fault::Cancelled | Fault::Internal(_) => Code::InternalError,
+        Fault::Cancelled | Fault::Internal(_) => DiagnosticCode::InternalError,
     };
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{Outcome, files, module, run};
-use oriole_cubin::info::Code;
+use oriole_cubin::info::AttributeCode;
 use oriole_cubin::{Cubin, FileType};
 use serde_json::Value;
 
@@ -299,8 +299,13 @@ fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Optio
     if folder.join("out").exists() {
         let cubin = cubin(folder, "out");
         for kernel in cubin.kernels() {
-            let clusters = [Code::MAX_CLUSTER_RANK, Code::BLOCKS_ARE_CLUSTERS, Code::EXPLICIT_CLUSTER, Code::CTA_PER_CLUSTER];
-            let wanted = [&[Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT][..], &clusters].concat();
+            let clusters = [
+                AttributeCode::MAX_CLUSTER_RANK,
+                AttributeCode::BLOCKS_ARE_CLUSTERS,
+                AttributeCode::EXPLICIT_CLUSTER,
+                AttributeCode::CTA_PER_CLUSTER,
+            ];
+            let wanted = [&[AttributeCode::MAX_THREADS, AttributeCode::REQNTID, AttributeCode::MAXREG_COUNT][..], &clusters].concat();
             let found = cubin.function_attributes(kernel.name).iter().filter(|attribute| wanted.contains(&attribute.code));
             attributes.extend(found.map(|attribute| format!("{}: {attribute:?}", kernel.name)));
         }

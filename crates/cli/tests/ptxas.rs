@@ -333,7 +333,8 @@ fn exits_wait_for_errors() {
         assert_eq!(opcodes.iter().filter(|word| **word == "ERRBAR").count(), exits, "{listing}");
         assert!(opcodes.windows(2).all(|pair| pair[1] != "EXIT" || pair[0] == last), "{listing}");
         let cubin = oriole_cubin::Cubin::read(&fs::read(folder.join("k.cubin")).unwrap()).unwrap();
-        let marks = cubin.module_attributes().iter().filter(|attribute| attribute.code == oriole_cubin::info::Code::GEN_ERRBAR_AT_EXIT);
+        let marks =
+            cubin.module_attributes().iter().filter(|attribute| attribute.code == oriole_cubin::info::AttributeCode::GEN_ERRBAR_AT_EXIT);
         assert_eq!(marks.count(), 1);
     }
     // `-g` implies the option, also if its sections are left out.

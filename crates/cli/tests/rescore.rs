@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use common::{folder, run};
 use oriole_cubin::Cubin;
-use oriole_cubin::info::Value;
+use oriole_cubin::info::AttributeValue;
 use oriole_cubin::section::Content;
 use oriole_isa::Control;
 
@@ -168,7 +168,7 @@ fn described(file: &[u8]) -> Vec<(String, Vec<u128>, BTreeSet<String>)> {
         for (number, attribute) in cubin.function_attributes(function.name).iter().enumerate() {
             let name = attribute.code.name().unwrap_or_default();
             match &attribute.value {
-                Value::Words(list) if name.ends_with("INSTR_OFFSETS") || name == "SYSCALL_OFFSETS" => {
+                AttributeValue::Words(list) if name.ends_with("INSTR_OFFSETS") || name == "SYSCALL_OFFSETS" => {
                     assert!(list.is_sorted(), "{}: {name} {list:x?}", function.name);
                     places.extend(
                         list.iter()
@@ -176,10 +176,10 @@ fn described(file: &[u8]) -> Vec<(String, Vec<u128>, BTreeSet<String>)> {
                             .map(|(index, &at)| format!("{name} {} {:x}", count(list, &words, index), words[at as usize / 16])),
                     );
                 }
-                Value::Mbarriers(list) => places.extend(list.iter().enumerate().map(|(index, one)| {
+                AttributeValue::Mbarriers(list) => places.extend(list.iter().enumerate().map(|(index, one)| {
                     format!("{name} {index} {:x} {} {} {:?}", words[one.instruction as usize / 16], one.register, one.offset, one.kind)
                 })),
-                Value::BranchTargets(list) => places.extend(list.iter().map(|one| format!("{name} {number} {one:?}"))),
+                AttributeValue::BranchTargets(list) => places.extend(list.iter().map(|one| format!("{name} {number} {one:?}"))),
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{folder, run};
-use oriole_cubin::info::{Code, Value};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_cubin::{Cubin, FileType};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
@@ -80,12 +80,15 @@ fn check_functions(cubin: &Cubin, place: &str) {
     for name in ["patch", "hidden", "lonely"] {
         let section = cubin.find(&format!(".nv.info.{name}")).unwrap_or_else(|| panic!("{place}: no {name}"));
         let attributes = cubin.section(section).and_then(|section| section.attributes()).unwrap();
-        let mark = attributes.iter().find(|attribute| attribute.code == Code::TOOLS_PATCH_FUNC);
-        assert_eq!(mark.map(|mark| &mark.value), Some(&Value::Flag), "{place}: {name}");
+        let mark = attributes.iter().find(|attribute| attribute.code == AttributeCode::TOOLS_PATCH_FUNC);
+        assert_eq!(mark.map(|mark| &mark.value), Some(&AttributeValue::Flag), "{place}: {name}");
     }
     let info = cubin.find(".nv.info").and_then(|index| cubin.section(index)?.attributes()).unwrap();
-    let counts: Vec<String> =
-        info.iter().filter(|attribute| attribute.code == Code::REGCOUNT).map(|attribute| format!("{:?}", attribute.value)).collect();
+    let counts: Vec<String> = info
+        .iter()
+        .filter(|attribute| attribute.code == AttributeCode::REGCOUNT)
+        .map(|attribute| format!("{:?}", attribute.value))
+        .collect();
     assert!(counts.len() == 3 && counts.iter().all(|count| count.contains("24")), "{place}: {counts:?}");
     for absent in [".nv.prototype", ".nv.shared.reserved.0", ".nv.constant4"] {
         assert!(cubin.find(absent).is_none(), "{place}: {absent}");

@@ -118,7 +118,9 @@ fn the_vendors_code_is_clean() {
     let sources = sources(&root());
     let check = |target: &str| {
         let mut cubins = Vec::new();
-        for source in &sources {
+        // All files for one of the targets, every other one for the others.
+        let step = if target == "sm_90a" || oriole_oracles::compares_everything() { 1 } else { 2 };
+        for source in sources.iter().step_by(step) {
             let out = format!("{}.{target}.cubin", source.file_stem().unwrap().display());
             let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", ptxas.display());
             let arguments = ["-arch", target, &source.display().to_string(), "-o", &out].map(str::to_owned);

@@ -11,9 +11,9 @@ use std::{env, fs};
 use oriole_ctrl::flow::stalls::StallCause;
 use oriole_ctrl::flow::{MachineBlock, MachineCode, assign_with_reasons};
 use oriole_cubin::Cubin;
-use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_hardware::Hardware;
-use oriole_isa::{Control, Instruction, Opcode, Target, Value, decode};
+use oriole_isa::{Control, Instruction, Opcode, OperandValue, Target, decode};
 use oriole_sim::hazard::{Severity, check_function};
 
 /// Sums over all functions of one target. In pairs, the first number is ours and the second one is that of the cubin.
@@ -195,7 +195,7 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
     let count = instructions.len();
     let target_of = |number: usize| {
         instructions[number].operands.iter().find_map(|operand| match operand.value {
-            Value::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < count),
+            OperandValue::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < count),
             _ => None,
         })
     };
@@ -210,7 +210,7 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
     let nexts = |number: usize| -> Option<Vec<usize>> {
         let instruction = &instructions[number];
         let conditional = !instruction.guard.is_always()
-            || instruction.operands.iter().any(|operand| matches!(operand.value, Value::Register(_, Some(_))) || operand.not);
+            || instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Register(_, Some(_))) || operand.not);
         let on = (number + 1 < count).then_some(number + 1);
         let mut targets: Vec<usize> = match instruction.opcode {
             Opcode::BRA => target_of(number).into_iter().chain(on.filter(|_| conditional)).collect(),
@@ -225,7 +225,7 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
                     instruction
                         .operands
                         .iter()
-                        .find(|operand| matches!(operand.value, Value::Register(oriole_isa::RegFile::Convergence, _)))
+                        .find(|operand| matches!(operand.value, OperandValue::Register(oriole_isa::RegFile::Convergence, _)))
                         .map(|operand| &operand.value)
                 );
                 let joined = joins.iter().filter(|(name, _)| key.contains(name.as_str())).flat_map(|(_, targets)| targets.iter().copied());

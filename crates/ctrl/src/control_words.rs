@@ -10,7 +10,7 @@
 //!
 //! The published description of ptxas calls this phase `opex`.
 
-use oriole_hardware::{Class, Hardware};
+use oriole_hardware::{Hardware, SchedClass};
 use oriole_ir::machine::{depends_on_place, machine_instruction};
 use oriole_ir::{Function, Inst, Op, OperandKind};
 use oriole_isa::{Control, Instruction, Opcode, Symbols, encode, settle};
@@ -44,7 +44,7 @@ fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortf
     controls.encoded = vec![None; function.insts.len()];
     let instruction = |&inst: &Inst| {
         let mut instruction = Instruction { control: Control::BLANK, ..machine_instruction(function, inst, &|_| 0) };
-        let is_cached = rules.reuse_cache(Class::of(&instruction)).is_some();
+        let is_cached = rules.reuse_cache(SchedClass::of(&instruction)).is_some();
         let word = if is_cached { settle(&mut instruction, target) } else { encode(&instruction, target) };
         if !depends_on_place(function, inst) {
             controls.encoded[inst.position()] = word.ok();

@@ -15,7 +15,7 @@
 //! instruction of the next block waits.
 
 use oriole_hardware::model::SCOREBOARD_STALL;
-use oriole_hardware::{Class, Classes, Hardware, Model, Waits};
+use oriole_hardware::{Classes, Hardware, Model, SchedClass, Waits};
 use oriole_ir::machine::machine_instruction;
 use oriole_ir::{Function, Inst, Op, OperandKind, RegFile};
 use oriole_isa::{Control, Latency, Opcode, Pipe, Symbol, Symbols, find_form};
@@ -139,7 +139,7 @@ impl SerialAssigner<'_> {
 
 /// Returns which scoreboards an instruction class needs if the user's `model` differs from the built-in model `known` in that respect;
 /// `None` if it does not. A class whose changed fixed latency exceeds the longest stall uses scoreboards instead of stalls.
-fn changed_waits(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Option<Waits> {
+fn changed_waits(model: &Model, known: &Model, class: SchedClass, longest_stall: u8) -> Option<Waits> {
     let said = model.waits(class);
     if said != known.waits(class) {
         return Some(said);

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 
 use oriole_hardware::units::UNITS;
-use oriole_hardware::{Class, Classes, ControlRules, Hardware, ThroughputClass};
+use oriole_hardware::{Classes, ControlRules, Hardware, SchedClass, ThroughputClass};
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 use oriole_ir::{Function, Inst};
 use oriole_isa::Control;
@@ -121,7 +121,7 @@ impl WarpOp {
     /// Collects the properties of an instruction; `None` for a pseudo operation.
     fn new(function: &Function, inst: Inst, controls: &Controls, hardware: &Hardware<'_>) -> Option<WarpOp> {
         let data = &function.insts[inst];
-        let class: Class = Classes::get().of(data.op.machine()?, &data.modifiers);
+        let class: SchedClass = Classes::get().of(data.op.machine()?, &data.modifiers);
         let busy = ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1).max(1);
         let time = hardware.model.time(class);
         Some(WarpOp {

@@ -6,7 +6,7 @@
 
 use crate::cubin::{Cubin, Piece};
 use crate::error::{Error, Result};
-use crate::info::{Attribute, Code, Value};
+use crate::info::{Attribute, AttributeCode, AttributeValue};
 use crate::section::{Content, Section, TextInfo};
 use crate::symbol::SymbolSection;
 use crate::target::{FileTraits, LayoutGeneration};
@@ -51,13 +51,13 @@ impl Cubin {
     }
 
     /// Returns the value of the first attribute with this code in a section.
-    pub fn attribute(&self, section: &str, code: Code) -> Option<&Value> {
+    pub fn attribute(&self, section: &str, code: AttributeCode) -> Option<&AttributeValue> {
         let attributes = self.section_named(section).and_then(Section::attributes)?;
         attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value)
     }
 
     /// Sets the value of the first attribute with this code, or adds one at the end.
-    pub fn set_attribute(&mut self, section: &str, code: Code, value: Value) -> Result<()> {
+    pub fn set_attribute(&mut self, section: &str, code: AttributeCode, value: AttributeValue) -> Result<()> {
         let attributes = self.attributes_mut(section)?;
         match attributes.iter_mut().find(|attribute| attribute.code == code) {
             Some(attribute) => attribute.value = value,
@@ -67,21 +67,21 @@ impl Cubin {
     }
 
     /// Returns the number that `.nv.info` holds for a function: registers, frame size or stack size.
-    pub fn function_value(&self, function: &str, code: Code) -> Option<u32> {
+    pub fn function_value(&self, function: &str, code: AttributeCode) -> Option<u32> {
         let wanted = self.functions().find(|other| other.name == function)?.symbol;
         self.module_attributes().iter().find_map(|attribute| match attribute.value {
-            Value::PerSymbol { symbol, value } if attribute.code == code && symbol as usize == wanted => Some(value),
+            AttributeValue::PerSymbol { symbol, value } if attribute.code == code && symbol as usize == wanted => Some(value),
             _ => None,
         })
     }
 
     /// Sets the number that `.nv.info` holds for a function; adds the attribute if it is missing.
-    pub fn set_function_value(&mut self, function: &str, code: Code, number: u32) -> Result<()> {
+    pub fn set_function_value(&mut self, function: &str, code: AttributeCode, number: u32) -> Result<()> {
         let text = self.text_section(function)?;
         let wanted = self.sections[text].text_info().symbol();
         let attributes = self.attributes_mut(".nv.info")?;
         let found = attributes.iter_mut().find_map(|attribute| match &mut attribute.value {
-            Value::PerSymbol { symbol, value } if attribute.code == code && *symbol == wanted => Some(value),
+            AttributeValue::PerSymbol { symbol, value } if attribute.code == code && *symbol == wanted => Some(value),
             _ => None,
         });
         match found {
@@ -93,7 +93,7 @@ impl Cubin {
 
     /// Returns the number of registers per thread of a function.
     pub fn register_count(&self, function: &str) -> Option<u32> {
-        self.function_value(function, Code::REGCOUNT)
+        self.function_value(function, AttributeCode::REGCOUNT)
     }
 
     /// Returns the number of named barriers of a function: `EIATTR_NUM_BARRIERS`, or in files of CUDA 12 and before the flags of its code
@@ -105,7 +105,7 @@ impl Cubin {
 
     /// Sets the number of registers everywhere the file stores it.
     pub fn set_register_count(&mut self, function: &str, registers: u8) -> Result<()> {
-        self.set_function_value(function, Code::REGCOUNT, u32::from(registers))?;
+        self.set_function_value(function, AttributeCode::REGCOUNT, u32::from(registers))?;
         let index = self.text_section(function)?;
         if self.target().and_then(FileTraits::of).is_some_and(|traits| traits.style == LayoutGeneration::Ampere) {
             let section = &mut self.sections[index];

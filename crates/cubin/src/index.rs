@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::cubin::Cubin;
-use crate::info::{Attribute, Code, Value};
+use crate::info::{Attribute, AttributeCode, AttributeValue};
 use crate::relocation::Relocation;
 use crate::section::{Content, Section};
 use crate::symbol::{Symbol, SymbolSection};
@@ -23,7 +23,7 @@ pub struct CubinIndex<'c> {
     /// For each section, the symbols that are defined in it, in table order.
     symbols_in: HashMap<usize, Vec<usize>>,
     /// The per-symbol numbers of `.nv.info`: registers, frame size, stack size.
-    values: HashMap<(Code, usize), u32>,
+    values: HashMap<(AttributeCode, usize), u32>,
 }
 
 impl<'c> CubinIndex<'c> {
@@ -43,7 +43,7 @@ impl<'c> CubinIndex<'c> {
             }
         }
         for attribute in cubin.module_attributes() {
-            if let Value::PerSymbol { symbol, value } = attribute.value {
+            if let AttributeValue::PerSymbol { symbol, value } = attribute.value {
                 values.entry((attribute.code, symbol as usize)).or_insert(value);
             }
         }
@@ -74,13 +74,13 @@ impl<'c> CubinIndex<'c> {
     }
 
     /// Returns the number that `.nv.info` holds for the function with this symbol: registers, frame size or stack size.
-    pub fn function_value(&self, symbol: usize, code: Code) -> Option<u32> {
+    pub fn function_value(&self, symbol: usize, code: AttributeCode) -> Option<u32> {
         self.values.get(&(code, symbol)).copied()
     }
 
     /// Returns the number of registers per thread of the function with this symbol.
     pub fn register_count(&self, symbol: usize) -> Option<u32> {
-        self.function_value(symbol, Code::REGCOUNT)
+        self.function_value(symbol, AttributeCode::REGCOUNT)
     }
 
     /// Returns the indices of the sections with relocations for a section.

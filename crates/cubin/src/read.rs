@@ -314,7 +314,7 @@ fn carry_stray_indices(indices: &HashMap<usize, usize>, sections: &mut [Section]
 type Key = (u64, bool, usize, usize);
 
 /// A part of the file, with its position, size and alignment in bytes.
-struct Part {
+struct FilePart {
     key: Key,
     piece: Piece,
     offset: u64,
@@ -364,7 +364,7 @@ fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[
 }
 
 /// Returns for each part the offset of the next part that has bytes.
-fn following_offsets(parts: &[Part], sections: &[Section]) -> Vec<u64> {
+fn following_offsets(parts: &[FilePart], sections: &[Section]) -> Vec<u64> {
     let mut next = u64::MAX;
     let mut offsets: Vec<u64> = Vec::with_capacity(parts.len());
     for part in parts.iter().rev() {
@@ -385,7 +385,7 @@ fn odd_gap(file: Bytes<'_>, start: u64, end: u64, usual_end: u64) -> Result<Opti
 }
 
 /// Returns all parts of the file: sections with a position of their own and the two header tables.
-fn parts(raw: &RawHeader, sections: &[Section], places: &[FileRange]) -> Vec<Part> {
+fn parts(raw: &RawHeader, sections: &[Section], places: &[FileRange]) -> Vec<FilePart> {
     let mut parts = Vec::with_capacity(sections.len() + 2);
     let mut before: Key = (0, false, 0, 0);
     for (index, (section, place)) in sections.iter().zip(places).enumerate().skip(1) {
@@ -395,7 +395,7 @@ fn parts(raw: &RawHeader, sections: &[Section], places: &[FileRange]) -> Vec<Par
             _ => (place.offset, place.size > 0, index, 0),
         };
         before = key;
-        parts.push(Part {
+        parts.push(FilePart {
             key,
             piece: Piece::Section(index),
             offset: place.offset,
@@ -404,7 +404,7 @@ fn parts(raw: &RawHeader, sections: &[Section], places: &[FileRange]) -> Vec<Par
         });
     }
     let mut table = |piece, offset, size| {
-        parts.push(Part { key: (offset, true, usize::MAX, 0), piece, offset, size, alignment: TABLE_ALIGNMENT });
+        parts.push(FilePart { key: (offset, true, usize::MAX, 0), piece, offset, size, alignment: TABLE_ALIGNMENT });
     };
     table(Piece::SectionHeaders, raw.e_shoff.get(LE), sections.len() as u64 * SECTION_HEADER_SIZE);
     if raw.e_phnum.get(LE) > 0 {

@@ -6,7 +6,7 @@ use object::elf;
 
 use crate::callgraph::CallEdge;
 use crate::compat::CompatAttribute;
-use crate::info::{Attribute, Code, Value};
+use crate::info::{Attribute, AttributeCode, AttributeValue};
 use crate::note::Note;
 use crate::relocation::Relocation;
 use crate::strings::StringTable;
@@ -319,7 +319,7 @@ impl Section {
     /// files of CUDA 12 and before a field of `sh_flags`.
     pub fn barrier_count(&self, attributes: &[Attribute]) -> u32 {
         let stated = attributes.iter().find_map(|attribute| match attribute.value {
-            Value::Byte(number) if attribute.code == Code::NUM_BARRIERS => Some(u32::from(number)),
+            AttributeValue::Byte(number) if attribute.code == AttributeCode::NUM_BARRIERS => Some(u32::from(number)),
             _ => None,
         });
         stated.unwrap_or(((self.flags & flags::BARRIERS) >> flags::BARRIERS.trailing_zeros()) as u32)

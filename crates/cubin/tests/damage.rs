@@ -57,12 +57,14 @@ fn every_truncation_is_refused() {
     }
 }
 
+/// Changes every third byte, another third in each file, or with `ORIOLE_REFRESH` every byte.
 #[test]
 fn every_changed_byte_is_survived() {
     let (mut total, mut read) = (0, 0);
-    for (name, data) in data_files("cubin") {
+    let step = if crate::common::compares_everything() { 1 } else { 3 };
+    for (number, (name, data)) in data_files("cubin").into_iter().enumerate() {
         let mut damaged = data.clone();
-        for at in 0..data.len() {
+        for at in (number % step..data.len()).step_by(step) {
             let change = if at % 2 == 0 { 0xff } else { 1 << (at / 2 % 8) };
             damaged[at] ^= change;
             total += 1;

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::common::{Scratch, data_file, data_files, oracle, run};
 use oriole_cubin::Cubin;
-use oriole_cubin::info::{Code, Value};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_cubin::symbol::SymbolSection;
 
@@ -94,12 +94,12 @@ fn registers_change_in_every_place() {
 #[test]
 fn attributes_can_be_set_and_added() {
     let mut cubin = read(SAXPY);
-    let offsets = Value::Words(vec![0x10, 0x20, 0x30]);
-    cubin.set_attribute(".nv.info.saxpy", Code::EXIT_INSTR_OFFSETS, offsets.clone()).unwrap();
-    cubin.set_attribute(".nv.info.saxpy", Code::NUM_BARRIERS, Value::Byte(2)).unwrap();
+    let offsets = AttributeValue::Words(vec![0x10, 0x20, 0x30]);
+    cubin.set_attribute(".nv.info.saxpy", AttributeCode::EXIT_INSTR_OFFSETS, offsets.clone()).unwrap();
+    cubin.set_attribute(".nv.info.saxpy", AttributeCode::NUM_BARRIERS, AttributeValue::Byte(2)).unwrap();
     let cubin = again(&cubin);
-    assert_eq!(cubin.attribute(".nv.info.saxpy", Code::EXIT_INSTR_OFFSETS), Some(&offsets));
-    assert_eq!(cubin.attribute(".nv.info.saxpy", Code::NUM_BARRIERS), Some(&Value::Byte(2)));
+    assert_eq!(cubin.attribute(".nv.info.saxpy", AttributeCode::EXIT_INSTR_OFFSETS), Some(&offsets));
+    assert_eq!(cubin.attribute(".nv.info.saxpy", AttributeCode::NUM_BARRIERS), Some(&AttributeValue::Byte(2)));
     assert_rest_unchanged(&read(SAXPY), &cubin, &[".nv.info.saxpy"]);
 }
 
@@ -120,7 +120,7 @@ fn impossible_edits_are_refused_by_name() {
     assert_eq!(cubin.replace_code("nope", vec![]).unwrap_err().to_string(), "the cubin has no function `nope`");
     let error = cubin.attributes_mut(".text.saxpy").unwrap_err();
     assert_eq!(error.to_string(), "section `.text.saxpy` does not hold attributes");
-    cubin.set_attribute(".nv.info.saxpy", Code::ANNOTATIONS, Value::Bytes(vec![0; 70_000])).unwrap();
+    cubin.set_attribute(".nv.info.saxpy", AttributeCode::ANNOTATIONS, AttributeValue::Bytes(vec![0; 70_000])).unwrap();
     assert_eq!(cubin.write().unwrap_err().to_string(), "attribute 0x55 has 70000 bytes; 65535 is the limit");
 }
 
@@ -178,5 +178,5 @@ fn the_number_of_barriers_is_read_from_both_layouts() {
     let later = read("plain_block_sum.sm_80.cubin");
     let kernel = later.kernels().next().unwrap().name.to_owned();
     assert_eq!(later.barrier_count(&kernel), 1);
-    assert!(later.function_attributes(&kernel).iter().any(|attribute| attribute.code == Code::NUM_BARRIERS));
+    assert!(later.function_attributes(&kernel).iter().any(|attribute| attribute.code == AttributeCode::NUM_BARRIERS));
 }

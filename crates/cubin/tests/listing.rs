@@ -8,7 +8,7 @@ use std::fs;
 
 use crate::common::{Scratch, compares_everything, compile, data_file, data_folder, oracle, retarget, root, run};
 use oriole_cubin::compat::{CompatCode, CompatValue};
-use oriole_cubin::info::{Attribute, Code, SPARSE_MMA, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue, SPARSE_MMA};
 use oriole_cubin::section::{Content, SectionType};
 use oriole_cubin::symbol::{Symbol, SymbolSection};
 use oriole_cubin::{Cubin, FileType};
@@ -170,27 +170,27 @@ fn attribute_text(cubin: &Cubin, attribute: &Attribute) -> String {
     squeeze(&format!("{:?} {} {value}", attribute.code, attribute.value.format().name()))
 }
 
-fn value_text(cubin: &Cubin, code: Code, value: &Value) -> String {
+fn value_text(cubin: &Cubin, code: AttributeCode, value: &AttributeValue) -> String {
     let name = |symbol: u32| format!("{}({symbol:#x})", cubin.symbols()[symbol as usize].name);
     let words = |words: &[u32]| words.iter().map(|word| format!("{word:#x} ")).collect::<String>();
     match value {
-        Value::Flag => String::new(),
-        Value::Byte(byte) => format!("{byte:#x}"),
-        Value::Half(half) if code == Code::MERCURY_ISA_VERSION => format!("{}.{}", half >> 8, half & 0xff),
-        Value::Half(mask) if code == Code::SPARSE_MMA_MASK && *mask != 0 => {
+        AttributeValue::Flag => String::new(),
+        AttributeValue::Byte(byte) => format!("{byte:#x}"),
+        AttributeValue::Half(half) if code == AttributeCode::MERCURY_ISA_VERSION => format!("{}.{}", half >> 8, half & 0xff),
+        AttributeValue::Half(mask) if code == AttributeCode::SPARSE_MMA_MASK && *mask != 0 => {
             let used = SPARSE_MMA.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 != 0);
             format!("Used Sparse Variants : {}", used.map(|(_, name)| format!("{name} ")).collect::<String>())
         }
-        Value::Half(half) => format!("{half:#x}"),
-        Value::Words(list) => words(list),
-        Value::Symbols(list) => format!("externs: {}", list.iter().map(|&symbol| name(symbol) + " ").collect::<String>()),
-        Value::PerSymbol { symbol, value } => match code {
-            Code::REGCOUNT => format!("function: {} register count: {value}", name(*symbol)),
-            Code::FRAME_SIZE => format!("function: {} frame size: {value:#x}", name(*symbol)),
-            Code::MIN_STACK_SIZE => format!("function: {} min stack size: {value:#x}", name(*symbol)),
+        AttributeValue::Half(half) => format!("{half:#x}"),
+        AttributeValue::Words(list) => words(list),
+        AttributeValue::Symbols(list) => format!("externs: {}", list.iter().map(|&symbol| name(symbol) + " ").collect::<String>()),
+        AttributeValue::PerSymbol { symbol, value } => match code {
+            AttributeCode::REGCOUNT => format!("function: {} register count: {value}", name(*symbol)),
+            AttributeCode::FRAME_SIZE => format!("function: {} frame size: {value:#x}", name(*symbol)),
+            AttributeCode::MIN_STACK_SIZE => format!("function: {} min stack size: {value:#x}", name(*symbol)),
             _ => words(&[*symbol, *value]),
         },
-        Value::Parameter(parameter) => format!(
+        AttributeValue::Parameter(parameter) => format!(
             "Index : {:#x} Ordinal : {:#x} Offset : {:#x} Size : {:#x} Pointee's logAlignment : {:#x} Space : {:#x} cbank : {:#x} Parameter Space : {}",
             parameter.index,
             parameter.ordinal,
@@ -201,16 +201,16 @@ fn value_text(cubin: &Cubin, code: Code, value: &Value) -> String {
             parameter.bank,
             if parameter.in_shared { "SMEM" } else { "CBANK" }
         ),
-        Value::ParameterBank(bank) => words(&[bank.symbol, u32::from(bank.size) << 16 | u32::from(bank.offset)]),
-        Value::BranchTargets(list) => {
+        AttributeValue::ParameterBank(bank) => words(&[bank.symbol, u32::from(bank.size) << 16 | u32::from(bank.offset)]),
+        AttributeValue::BranchTargets(list) => {
             let one = |targets: &oriole_cubin::info::BranchTargets| {
                 let count = targets.targets.len();
                 format!("Offset of Indirect Branch: {:#x} Number of targets: {count} Targets: {} ", targets.branch, words(&targets.targets))
             };
             list.iter().map(one).collect()
         }
-        Value::Mbarriers(list) => list.iter().map(mbarrier_text).collect(),
-        Value::ParameterV2(_) | Value::Pairs(_) | Value::Bytes(_) | Value::Odd { .. } => "?".into(),
+        AttributeValue::Mbarriers(list) => list.iter().map(mbarrier_text).collect(),
+        AttributeValue::ParameterV2(_) | AttributeValue::Pairs(_) | AttributeValue::Bytes(_) | AttributeValue::Odd { .. } => "?".into(),
     }
 }
 

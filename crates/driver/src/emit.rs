@@ -246,8 +246,11 @@ const PADDING_CONTROL: Control = Control { stall: 0, stay: false, write_barrier:
 fn self_branch(target: Target) -> Result<u128, String> {
     let mut branch = parse("BRA 0x0").map_err(|error| error.to_string())?;
     for operand in &mut branch.operands {
-        if matches!(operand.value, oriole_isa::Value::Place(_) | oriole_isa::Value::Integer(_) | oriole_isa::Value::Relative(_)) {
-            operand.value = oriole_isa::Value::Relative(-(INSTRUCTION_BYTES as i64));
+        if matches!(
+            operand.value,
+            oriole_isa::OperandValue::Place(_) | oriole_isa::OperandValue::Integer(_) | oriole_isa::OperandValue::Relative(_)
+        ) {
+            operand.value = oriole_isa::OperandValue::Relative(-(INSTRUCTION_BYTES as i64));
         }
     }
     branch.control = PADDING_CONTROL;

@@ -1,7 +1,7 @@
 //! Adds texture, sampler and surface references to the description of the cubin.
 
 use oriole_cubin::build::{self, Extern, ExternKind, Image, ImageKind, ImageParameter, ImageWord};
-use oriole_cubin::info::{Attribute, Code, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_ir::ReferenceKind;
 use oriole_isa::{SystemLayout, Target, TextureHandle};
 use oriole_isel::{ImageWord as SelectedWord, Layout};
@@ -121,8 +121,8 @@ pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
 /// file; empty if the function uses no references.
 pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
     let uses_images = function.code.patches.iter().any(|patch| patch.reference.kind == ReferenceKind::ImageWord);
-    let codes = [Code::BINDLESS_TEXTURE_BANK, Code::BINDLESS_SURFACE_BANK];
-    codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, Value::Byte(0))).collect()
+    let codes = [AttributeCode::BINDLESS_TEXTURE_BANK, AttributeCode::BINDLESS_SURFACE_BANK];
+    codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, AttributeValue::Byte(0))).collect()
 }
 
 /// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces. Where code loads handles from the
@@ -136,10 +136,10 @@ pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>, target: Target) -> 
     let has_both = !kinds.is_empty() && SystemLayout::of(target).texture_handle == TextureHandle::Uniform;
     let mut attributes = Vec::new();
     if has_both || kinds.iter().any(|&kind| kind != ImageKind::Surface) {
-        attributes.push(Attribute::new(Code::BINDLESS_TEXTURE_BANK, Value::Byte(0)));
+        attributes.push(Attribute::new(AttributeCode::BINDLESS_TEXTURE_BANK, AttributeValue::Byte(0)));
     }
     if has_both || kinds.contains(&ImageKind::Surface) {
-        attributes.push(Attribute::new(Code::BINDLESS_SURFACE_BANK, Value::Byte(0)));
+        attributes.push(Attribute::new(AttributeCode::BINDLESS_SURFACE_BANK, AttributeValue::Byte(0)));
     }
     attributes
 }

@@ -2,7 +2,7 @@
 
 use oriole_cubin::FileTraits;
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
-use oriole_cubin::info::{Attribute, Code, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
 use oriole_isel::{Layout, Linking, QuadFetch};
@@ -194,8 +194,8 @@ fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
 /// Marks the stack size as unknown for kernels whose call graph is not known statically.
 fn mark_unknown_stacks(file: &mut build::Module) {
     for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
-        for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
-            *attribute = Attribute::words(Code::CRS_STACK_SIZE, [u32::MAX]);
+        for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == AttributeCode::CRS_STACK_SIZE) {
+            *attribute = Attribute::words(AttributeCode::CRS_STACK_SIZE, [u32::MAX]);
         }
     }
 }
@@ -216,16 +216,16 @@ fn mark_address_taken(file: &mut build::Module, indices: &[FunctionIndex<'_>]) {
 fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
     let mut attributes = Vec::new();
     if let Some(rank) = bounds.max_cluster_rank {
-        attributes.push(Attribute::words(Code::MAX_CLUSTER_RANK, [rank]));
+        attributes.push(Attribute::words(AttributeCode::MAX_CLUSTER_RANK, [rank]));
     }
     if bounds.blocks_are_clusters {
-        attributes.push(Attribute::new(Code::BLOCKS_ARE_CLUSTERS, Value::Flag));
+        attributes.push(Attribute::new(AttributeCode::BLOCKS_ARE_CLUSTERS, AttributeValue::Flag));
     }
     if bounds.explicit_cluster {
-        attributes.push(Attribute::new(Code::EXPLICIT_CLUSTER, Value::Flag));
+        attributes.push(Attribute::new(AttributeCode::EXPLICIT_CLUSTER, AttributeValue::Flag));
     }
     if let Some(blocks) = &bounds.required_cluster {
-        attributes.push(Attribute::words(Code::CTA_PER_CLUSTER, padded_sizes(blocks)));
+        attributes.push(Attribute::words(AttributeCode::CTA_PER_CLUSTER, padded_sizes(blocks)));
     }
     attributes
 }
@@ -242,30 +242,30 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
     let code_size = function.code.bytes.len() as u64;
     let mut extra = Vec::new();
     if job.is_kernel() || !function.code.exits.is_empty() {
-        extra.push(Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
+        extra.push(Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
     }
     if job.is_kernel() && (function.has_calls() || function.selection.has_dynamic_stack) {
-        extra.push(Attribute::words(Code::CRS_STACK_SIZE, [0]));
+        extra.push(Attribute::words(AttributeCode::CRS_STACK_SIZE, [0]));
     }
     if function.selection.barriers > 0 {
-        extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
+        extra.push(Attribute::new(AttributeCode::NUM_BARRIERS, AttributeValue::Byte(function.selection.barriers as u8)));
     }
     extra.extend(tensor_memory(function).attributes());
     if options.tools_patch {
-        extra.push(Attribute::new(Code::TOOLS_PATCH_FUNC, Value::Flag));
+        extra.push(Attribute::new(AttributeCode::TOOLS_PATCH_FUNC, AttributeValue::Flag));
     }
     let mut sparse_mma_mask = function.code.sparse_mma_mask;
     if function.selection.tensor_memory.multiplies_sparse {
         sparse_mma_mask |= emit::SPARSE_TENSOR_MEMORY;
     }
     if sparse_mma_mask != 0 && traits.has_sparse_mma_mask() {
-        extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(sparse_mma_mask)));
+        extra.push(Attribute::new(AttributeCode::SPARSE_MMA_MASK, AttributeValue::Half(sparse_mma_mask)));
     }
     if let Some(threads) = &bounds.max_threads {
-        extra.push(Attribute::words(Code::MAX_THREADS, padded_sizes(threads)));
+        extra.push(Attribute::words(AttributeCode::MAX_THREADS, padded_sizes(threads)));
     }
     if let Some(threads) = &bounds.required_threads {
-        extra.push(Attribute::words(Code::REQNTID, padded_sizes(threads)));
+        extra.push(Attribute::words(AttributeCode::REQNTID, padded_sizes(threads)));
     }
     extra.extend(cluster_attributes(bounds));
     if options.relocatable && traits.names_image_banks() {
@@ -273,7 +273,7 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
     }
     if job.is_kernel() {
         extra.extend(images::bank_attributes(job, program, options.target));
-        extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
+        extra.push(Attribute::new(AttributeCode::MAXREG_COUNT, AttributeValue::Half(job.limit.registers as u16)));
     }
     build::Function {
         linkage: variables::linkage(job.function().linkage, job.is_kernel()),

@@ -42,18 +42,3 @@ pub fn target_mismatch(module: Target, machine: Target) -> Option<TargetMismatch
         Suffix::FamilySpecific => (module.family() != machine.family()).then_some(TargetMismatch::OtherFamily),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Fault, Options, compile};
-
-    #[test]
-    fn targets_without_machine_code_are_refused_by_name() {
-        for target in Target::all().filter(|target| !target.has_machine_code()) {
-            let errors = compile(&[], &Options::new(target)).unwrap_err();
-            let [error] = &errors[..] else { panic!("{} errors", errors.len()) };
-            assert!(matches!(&error.fault, Fault::Unsupported(what) if what.ends_with(&target.to_string())), "{target}: {error}");
-        }
-    }
-}

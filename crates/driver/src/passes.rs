@@ -156,6 +156,33 @@ passes! {
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
 }
 
+/// Compilation fails unless phases and stages are in order: [`Pass::of_stage`] searches the table by stage, and reports identify passes by
+/// phase.
+const _: () = {
+    let mut next = 1;
+    while next < PASSES.len() {
+        let (one, other) = (&PASSES[next - 1], &PASSES[next]);
+        assert!(one.phase < other.phase && one.stage as u8 <= other.stage as u8, "the pass table is not in order");
+        next += 1;
+    }
+    assert!(has_pass(schedule::PHASE_BEFORE_ALLOCATION, "pre-schedule"), "scheduling reports name another phase");
+    assert!(has_pass(schedule::PHASE_AFTER_ALLOCATION, "post-schedule"), "scheduling reports name another phase");
+};
+
+/// Returns whether the pass with this phase number has this name.
+const fn has_pass(phase: u8, name: &str) -> bool {
+    let mut row = 0;
+    while PASSES[row].phase != phase {
+        row += 1;
+    }
+    let (found, name) = (PASSES[row].name.as_bytes(), name.as_bytes());
+    let mut at = 0;
+    while at < name.len() && at < found.len() && found[at] == name[at] {
+        at += 1;
+    }
+    at == name.len() && at == found.len()
+}
+
 impl Pass {
     /// Returns the pass with this name. The error is a message that suggests a name, if one is similar.
     pub fn find(name: &str) -> Result<&'static Pass, String> {
@@ -182,37 +209,5 @@ impl Pass {
             Levels::Only(only) => level == only,
             Levels::Scheduled => state.plan.is_some(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Stages must be in order for [`Pass::of_stage`]. Names and phases must be unique: users identify passes by name, reports identify
-    /// them by phase.
-    #[test]
-    fn passes_are_in_order_and_unique() {
-        assert!(PASSES.is_sorted_by(|one, next| one.phase < next.phase && one.stage <= next.stage));
-        for (position, pass) in PASSES.iter().enumerate() {
-            assert!(PASSES[..position].iter().all(|other| other.name != pass.name), "two passes are called {}", pass.name);
-            assert!(!pass.name.is_empty() && pass.name != "all" && pass.name != "help", "{} is reserved", pass.name);
-            assert!(pass.description.len() < 90 && !pass.description.is_empty(), "{}", pass.name);
-        }
-        let stages = [Stage::Optimize, Stage::Schedule, Stage::Allocate, Stage::Emit];
-        assert_eq!(stages.iter().map(|&stage| Pass::of_stage(stage).len()).sum::<usize>(), PASSES.len());
-    }
-
-    /// The phases of the scheduling reports are those of the table.
-    #[test]
-    fn reports_name_the_phases_of_the_table() {
-        assert_eq!(Pass::find("pre-schedule").unwrap().phase, schedule::PHASE_BEFORE_ALLOCATION);
-        assert_eq!(Pass::find("post-schedule").unwrap().phase, schedule::PHASE_AFTER_ALLOCATION);
-    }
-
-    #[test]
-    fn misspelt_names_get_a_suggestion() {
-        assert_eq!(Pass::find("legalise").unwrap_err(), "no pass is called `legalise`; did you mean `legalize`?");
-        assert_eq!(Pass::find("vectorize").unwrap_err(), "no pass is called `vectorize`");
     }
 }

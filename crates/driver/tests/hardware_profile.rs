@@ -152,7 +152,7 @@ fn target() -> Target {
 }
 
 /// The number of settings that [`output`] compiles with.
-const SETTINGS: usize = 5;
+const SETTINGS: usize = 6;
 
 /// Returns everything that the compiler prints and writes with a profile, in one of several settings.
 fn output(profile: Option<&Arc<Profile>>, setting: usize) -> String {
@@ -163,7 +163,8 @@ fn output(profile: Option<&Arc<Profile>>, setting: usize) -> String {
         1 => (KERNELS.to_owned(), 1, Scheduling::default()),
         2 => (KERNELS.to_owned(), 3, by_target),
         3 => (KERNELS.to_owned(), 3, auto),
-        _ => (many_live_values(), 1, Scheduling::default()),
+        4 => (many_live_values(), 1, Scheduling::default()),
+        _ => (KERNELS.to_owned(), 3, Scheduling::default()),
     };
     let checked = oriole_ptx::check(module.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}", checked.diagnostics);
@@ -260,6 +261,9 @@ fn times_have_an_effect_or_are_refused() {
         ("'5' scoreboard class=load_global ", "most", "2900"),
         ("'6' wait class=store_global ", "read", "90"),
         ("'E' barrier-entry class=load_global ", "stall", "9"),
+        ("23 class name=multiply ", "latency", "60"),
+        ("'1' dimension kind=raw file=R first=alu ", "alu", "9n"),
+        ("'1' dimension kind=war file=R first=alu ", "alu", "9n"),
     ] {
         let changed = with_field(&text, record, field, value);
         let changed = if field == "usual" { with_field(&changed, record, "most", "2900") } else { changed };

@@ -5,6 +5,7 @@ mod calls;
 mod debug_registers;
 mod hardware_profile;
 mod parameters;
+mod passes;
 mod quad_products;
 mod references;
 mod scheduling;

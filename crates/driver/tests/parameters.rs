@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use oriole_cubin::Cubin;
-use oriole_cubin::info::Value;
+use oriole_cubin::info::AttributeValue;
 use oriole_cubin::section::Content;
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
@@ -61,11 +61,13 @@ fn places(cubin: &Cubin, kernel: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for attribute in cubin.function_attributes(kernel) {
         lines.extend(match &attribute.value {
-            Value::Parameter(parameter) => Some(format!("{} at {:#x}, {} bytes", parameter.ordinal, parameter.offset, parameter.size)),
-            Value::ParameterV2(parameter) => {
+            AttributeValue::Parameter(parameter) => {
+                Some(format!("{} at {:#x}, {} bytes", parameter.ordinal, parameter.offset, parameter.size))
+            }
+            AttributeValue::ParameterV2(parameter) => {
                 Some(format!("{} at {:#x}, {} bytes, V2", parameter.ordinal, parameter.offset, parameter.size))
             }
-            Value::ParameterBank(bank) => Some(format!("bank {:#x}, {} bytes", bank.offset, bank.size)),
+            AttributeValue::ParameterBank(bank) => Some(format!("bank {:#x}, {} bytes", bank.offset, bank.size)),
             _ => None,
         });
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use oriole_cubin::Cubin;
-use oriole_cubin::info::{Attribute, Value};
+use oriole_cubin::info::{Attribute, AttributeValue};
 use oriole_cubin::section::Content;
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
@@ -151,9 +151,9 @@ fn facts(bytes: &[u8]) -> Vec<String> {
 /// Returns an attribute about references or parameters as text.
 fn attribute_fact(attribute: &Attribute, name: &impl Fn(u32) -> String) -> Option<String> {
     match (attribute.code.0, &attribute.value) {
-        (code @ (0x09 | 0x13), Value::Words(words)) => Some(format!("attribute {code:#x} {} {:#x}", name(words[0]), words[1])),
+        (code @ (0x09 | 0x13), AttributeValue::Words(words)) => Some(format!("attribute {code:#x} {} {:#x}", name(words[0]), words[1])),
         (code @ (0x15 | 0x16 | 0x4d), _) => Some(format!("attribute {code:#x}")),
-        (_, Value::Parameter(parameter)) => Some(format!(
+        (_, AttributeValue::Parameter(parameter)) => Some(format!(
             "parameter {} at {:#x}, {} bytes, space {} {}",
             parameter.ordinal,
             parameter.offset,

@@ -2,10 +2,12 @@
 //!
 //! All compilations verify: every new order is checked by the checker of `oriole-sched`, every allocation by that of `oriole-regalloc`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use oriole_driver::{BackendChoice, Compiled, Options, Reports, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile};
 use oriole_isa::Target;
+use rayon::prelude::*;
 
 const TARGETS: [&str; 2] = ["sm_90a", "sm_80"];
 const MODULES: [&str; 8] =
@@ -31,23 +33,33 @@ fn registers(compiled: &Compiled) -> u32 {
     compiled.functions.iter().map(|function| function.registers).sum()
 }
 
-/// Runs every backend in every mode.
+/// Runs every backend in every mode. The three backends schedule all modules for sm_90a and every other one for sm_80, each of the other
+/// strategies two modules in turn; with `ORIOLE_REFRESH`, all of them schedule all modules for both targets.
 #[test]
 fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
-    for (number, backend) in ScheduleBackend::ALL.into_iter().enumerate() {
-        // The three backends on all modules; of the other strategies, each on two of them in turn.
+    let pairs: Vec<(&str, &str)> = MODULES.into_iter().flat_map(|module| TARGETS.map(|target| (module, target))).collect();
+    let unscheduled: BTreeMap<(&str, &str), Compiled> = pairs
+        .into_par_iter()
+        .filter_map(|(module, target)| Some(((module, target), compiled(module, target, 3, Scheduling::off())?)))
+        .collect();
+    let all = oriole_oracles::compares_everything();
+    let backends: Vec<(usize, ScheduleBackend)> = ScheduleBackend::ALL.into_iter().enumerate().collect();
+    backends.into_par_iter().for_each(|(number, backend)| {
         let is_letter = ScheduleBackend::LETTERS.contains(&backend);
-        let sample = |at: usize| is_letter || (at + number).is_multiple_of(MODULES.len() / 2);
+        let is_sampled = |at: usize, target: usize| match is_letter {
+            true => target == 0 || at.is_multiple_of(2),
+            false => (at + number).is_multiple_of(MODULES.len() / 2),
+        };
         let (mut changed, mut few, mut fast, mut judged) = (0, 0, 0, 0);
-        for (_, module) in MODULES.into_iter().enumerate().filter(|(at, _)| sample(*at)) {
-            for target in TARGETS {
-                let Some(old) = compiled(module, target, 3, Scheduling::off()) else { continue };
+        for (at, module) in MODULES.into_iter().enumerate() {
+            for (_, target) in TARGETS.into_iter().enumerate().filter(|&(position, _)| all || is_sampled(at, position)) {
+                let Some(old) = unscheduled.get(&(module, target)) else { continue };
                 judged += 1;
                 let by_mode = ScheduleMode::ALL.map(|mode| {
                     let by = format!("{} for {}", backend.name(), mode.name());
                     let new = compiled(module, target, 3, Scheduling::by(backend, mode));
                     let new = new.unwrap_or_else(|| panic!("{module} for {target} compiles without scheduling, not by {by}"));
-                    assert!(spills(&new) <= spills(&old), "{module} for {target} spills by {by}");
+                    assert!(spills(&new) <= spills(old), "{module} for {target} spills by {by}");
                     changed += usize::from(new.cubin != old.cubin);
                     registers(&new)
                 });
@@ -57,13 +69,13 @@ fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
         }
         let by = backend.name();
         assert!(
-            judged >= if is_letter { 12 } else { 2 } && changed > if is_letter { judged } else { 0 },
+            judged >= if is_letter { 9 } else { 2 } && changed > if is_letter { judged } else { 0 },
             "{by}: {changed} of {judged} files, three modes each, came out differently"
         );
         // `depth-first` and `pressure` save registers in every mode.
         let always_saves = ["depth-first", "pressure"].contains(&by);
         assert!(few < fast || always_saves || !is_letter && few <= fast, "{by}: reduce-reg takes {few} registers, ilp {fast}");
-    }
+    });
 }
 
 /// If the budget allows no second trial, `auto` uses the first plan; otherwise other plans win for some functions.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use oriole_cubin::Cubin;
-use oriole_cubin::info::{Attribute, Code};
+use oriole_cubin::info::{Attribute, AttributeCode};
 use oriole_driver::{Options, compile};
 use oriole_isa::{Target, decode, encode, print};
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
@@ -208,12 +208,12 @@ fn verifiers_find_nothing_in_either_code() {
 fn declarations(cubin: &[u8]) -> Vec<String> {
     let cubin = Cubin::read(cubin).expect("a cubin");
     let codes = [
-        Code::AT_ENTRY_FRAGMENTS,
-        Code::RESERVED_SMEM_USED,
-        Code::TCGEN05_1CTA_USED,
-        Code::TCGEN05_2CTA_USED,
-        Code::SPARSE_MMA_MASK,
-        Code::VRC_CTA_INIT_COUNT,
+        AttributeCode::AT_ENTRY_FRAGMENTS,
+        AttributeCode::RESERVED_SMEM_USED,
+        AttributeCode::TCGEN05_1CTA_USED,
+        AttributeCode::TCGEN05_2CTA_USED,
+        AttributeCode::SPARSE_MMA_MASK,
+        AttributeCode::VRC_CTA_INIT_COUNT,
     ];
     let of_interest = |attribute: &&Attribute| codes.contains(&attribute.code);
     let mut facts: Vec<String> =

@@ -4,7 +4,7 @@
 use oriole_cubin::Cubin;
 use oriole_cubin::section::Content;
 use oriole_driver::{Options, compile};
-use oriole_isa::{Instruction, Opcode, Target, Value, decode};
+use oriole_isa::{Instruction, Opcode, OperandValue, Target, decode};
 
 /// Returns a module with one fetch; `%t` is a texture, `%s` a sampler.
 fn module(options: &str, fetch: &str) -> String {
@@ -131,7 +131,7 @@ fn dynamic_memory_leaves_room_for_the_registers_of_quads() {
         let instructions = code(&compiled(&module("", &fetch), target, false, 0), target);
         assert!(instructions.iter().any(|one| has(one, Opcode::TEX, ".NDV")), "{target}: {instructions:#?}");
         // R1 - 0x50 - size, in one instruction or in two.
-        let is_number = |value: &Value| matches!(value, Value::Integer(number) if *number as u32 == 0x50_u32.wrapping_neg());
+        let is_number = |value: &OperandValue| matches!(value, OperandValue::Integer(number) if *number as u32 == 0x50_u32.wrapping_neg());
         let lowers = |one: &&Instruction| one.opcode == Opcode::IADD3 && one.operands.iter().any(|operand| is_number(&operand.value));
         assert_eq!(instructions.iter().filter(lowers).count(), 1, "{target}: {instructions:#?}");
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use oriole_isa::{Instruction, Opcode, Operand, Value};
+use oriole_isa::{Instruction, Opcode, Operand, OperandValue};
 
-use crate::code::Code;
+use crate::code::DecodedFunction;
 use crate::model::Warning;
 use crate::warnings::Input;
 
@@ -16,11 +16,11 @@ const MOST_BLOCKS: usize = 4096;
 fn is_barrier(instruction: &Instruction) -> bool {
     let has = |spelling: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == spelling);
     // The second operand is the number of threads, 0 for all. Another number may be meant for a part of the block.
-    let is_for_all = |operand: &Operand| matches!(operand.value, Value::Integer(0) | Value::Register(_, None));
+    let is_for_all = |operand: &Operand| matches!(operand.value, OperandValue::Integer(0) | OperandValue::Register(_, None));
     instruction.opcode == Opcode::BAR && (has(".SYNC") || has(".RED")) && instruction.operands.get(1).is_none_or(is_for_all)
 }
 
-fn barriers(code: &Code<'_>) -> Vec<usize> {
+fn barriers(code: &DecodedFunction<'_>) -> Vec<usize> {
     (0..code.length).filter(|&number| is_barrier(&code.instructions()[number])).take(MOST_BARRIERS).collect()
 }
 
@@ -53,24 +53,24 @@ pub fn divergent(input: &Input<'_>, is_divergent: &[bool]) -> Vec<Warning> {
 }
 
 /// Returns a block and its branch, if the branch is conditional and differs between threads.
-fn divergent_branch(code: &Code<'_>, block: usize, is_divergent: &[bool]) -> Option<(usize, usize)> {
+fn divergent_branch(code: &DecodedFunction<'_>, block: usize, is_divergent: &[bool]) -> Option<(usize, usize)> {
     let is_fork = forward(code, block).len() > 1;
     let last = code.blocks()[block].range.clone().next_back()?;
     (is_fork && is_divergent[last]).then_some((block, last))
 }
 
 /// Returns the successors of a block over forward edges.
-fn forward(code: &Code<'_>, block: usize) -> Vec<usize> {
+fn forward(code: &DecodedFunction<'_>, block: usize) -> Vec<usize> {
     code.blocks()[block].successors.iter().copied().filter(|&next| !code.is_back_edge(block, next)).collect()
 }
 
 /// Returns the predecessors of a block over forward edges.
-fn backward(code: &Code<'_>, block: usize) -> Vec<usize> {
+fn backward(code: &DecodedFunction<'_>, block: usize) -> Vec<usize> {
     code.predecessors[block].iter().map(|&from| from as usize).filter(|&from| !code.is_back_edge(from, block)).collect()
 }
 
 /// Returns the blocks that are reached from some blocks, these included.
-fn reachable(code: &Code<'_>, starts: Vec<usize>, neighbours: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
+fn reachable(code: &DecodedFunction<'_>, starts: Vec<usize>, neighbours: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
     let mut seen = vec![false; code.blocks().len()];
     starts.iter().for_each(|&start| seen[start] = true);
     let mut pending = starts;

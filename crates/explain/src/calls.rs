@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::symbol::SymbolSection;
 
-use crate::code::{Code, SIZE};
+use crate::code::{DecodedFunction, SIZE};
 use crate::model::{Block, Call, Explanation, Function, Instruction};
 use crate::resources::Site;
 
@@ -12,7 +12,7 @@ use crate::resources::Site;
 const MOST_NODES: usize = 200;
 
 /// Returns the calls of a function in address order, and names the callees in the texts of the instructions. The costs are set later.
-pub fn find(site: &Site<'_>, code: &Code<'_>, blocks: &[Block], instructions: &mut [Instruction]) -> Vec<Call> {
+pub fn find(site: &Site<'_>, code: &DecodedFunction<'_>, blocks: &[Block], instructions: &mut [Instruction]) -> Vec<Call> {
     let section = site.function.section;
     let symbols = site.index.cubin().symbols();
     let relocated: HashMap<u64, &str> = (site.index.relocations(section).iter())

@@ -8,13 +8,13 @@ use oriole_ctrl::flow::reasons::{describe_stall, describe_wait, stall_origin};
 use oriole_ctrl::flow::stalls::{StallCause as FlowCause, StallPart};
 use oriole_ctrl::flow::waits::Wait as FlowWait;
 
-use crate::code::{Code, SIZE};
+use crate::code::{DecodedFunction, SIZE};
 use crate::model::{ScoreboardSet, StallCause, Wait};
 use crate::scoreboards::Scoreboards;
 
 /// The reasons of the control words of a function.
 pub struct Causes<'a> {
-    code: &'a Code<'a>,
+    code: &'a DecodedFunction<'a>,
     scoreboards: Scoreboards,
     /// For each instruction, the waits that it makes according to `ctrl`.
     waits: Vec<Vec<FlowWait>>,
@@ -24,7 +24,7 @@ pub struct Causes<'a> {
 
 impl<'a> Causes<'a> {
     /// Finds the reasons. `is_serial` says that the code was compiled without optimization.
-    pub fn new(code: &'a Code<'a>, is_serial: bool) -> Causes<'a> {
+    pub fn new(code: &'a DecodedFunction<'a>, is_serial: bool) -> Causes<'a> {
         let extra = match is_serial {
             true => "at -O0 each instruction waits until the previous one is complete",
             false => "no dependence that Oriole knows needs these cycles",

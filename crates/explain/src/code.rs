@@ -15,7 +15,7 @@ pub const SIZE: usize = 16;
 pub const TRIP_COUNT: f64 = 10.0;
 
 /// A function prepared for the analyses.
-pub struct Code<'a> {
+pub struct DecodedFunction<'a> {
     /// What `ctrl` found out.
     pub analysis: &'a Analysis,
     /// The hardware model.
@@ -38,9 +38,9 @@ pub struct Code<'a> {
     pub accesses: Vec<Accesses>,
 }
 
-impl<'a> Code<'a> {
+impl<'a> DecodedFunction<'a> {
     /// Prepares a function. `words` are its instructions as the file has them.
-    pub fn new(analysis: &'a Analysis, words: &[u128], hardware: &'a Hardware<'a>) -> Code<'a> {
+    pub fn new(analysis: &'a Analysis, words: &[u128], hardware: &'a Hardware<'a>) -> DecodedFunction<'a> {
         let flow_code = MachineCode { instructions: &analysis.instructions, blocks: analysis.blocks.clone() };
         let flow = MachineControlFlow::new(&flow_code);
         let mut block_of = vec![0; words.len()];
@@ -49,7 +49,7 @@ impl<'a> Code<'a> {
         }
         let loop_of = (0..analysis.blocks.len()).map(|block| flow.loop_of_block(block)).collect();
         let length = words.len() - (0..words.len()).rev().take_while(|number| analysis.padding.contains(number)).count();
-        let mut code = Code {
+        let mut code = DecodedFunction {
             analysis,
             hardware,
             controls: words.iter().map(|&word| Control::of(word)).collect(),

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use oriole_hardware::Model;
 use oriole_isa::Instruction;
-use oriole_sched::code::{Code as SchedCode, from_machine};
+use oriole_sched::code::{SchedCode, from_machine};
 use oriole_sched::graph::{EdgeKind, Graph, GraphBuilder};
 
 /// Longest loop body that is searched for a chain.

@@ -1,7 +1,7 @@
 //! Puts the explanation of one function together.
 
 use oriole_driver::Decisions;
-use oriole_hardware::{Class, Hardware};
+use oriole_hardware::{Hardware, SchedClass};
 use oriole_isa::{Control, print};
 use oriole_rescore::analysis::{Analysis, analyze};
 use oriole_sched::code::from_machine;
@@ -11,7 +11,7 @@ use oriole_sched::resource::Costs;
 
 use crate::calls;
 use crate::causes::Causes;
-use crate::code::{Code, SIZE};
+use crate::code::{DecodedFunction, SIZE};
 use crate::dependences::critical_path;
 use crate::live::Liveness;
 use crate::loops;
@@ -107,7 +107,7 @@ fn explain_listing(input: Input<'_>, words: &[u128], obstacle: String) -> Functi
 
 fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Function {
     let hardware = input.hardware;
-    let code = Code::new(analysis, words, hardware);
+    let code = DecodedFunction::new(analysis, words, hardware);
     let costs = Costs::from_rates(hardware.rates, hardware.machine);
     let items = from_machine::code(code.instructions());
     let times = Times::compute(&code, &items, &costs);
@@ -135,7 +135,7 @@ fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Fu
 }
 
 /// Describes the blocks.
-fn blocks(code: &Code<'_>, times: &Times, items: &oriole_sched::code::Code) -> Vec<Block> {
+fn blocks(code: &DecodedFunction<'_>, times: &Times, items: &oriole_sched::code::SchedCode) -> Vec<Block> {
     let mut builder = GraphBuilder::new(code.hardware.model, items.registers());
     let describe = |number: usize| {
         let block = &code.blocks()[number];
@@ -159,7 +159,7 @@ fn blocks(code: &Code<'_>, times: &Times, items: &oriole_sched::code::Code) -> V
 
 /// Describes the instructions.
 fn instructions(
-    code: &Code<'_>,
+    code: &DecodedFunction<'_>,
     words: &[u128],
     times: &Times,
     live: &Liveness,
@@ -173,7 +173,7 @@ fn instructions(
         let range = code.blocks()[block].range.clone();
         for (place, number) in range.clone().enumerate().filter(|(_, number)| *number < code.length) {
             let control = code.controls[number];
-            let unit = Class::of(&code.instructions()[number]).unit();
+            let unit = SchedClass::of(&code.instructions()[number]).unit();
             let delay = timing.delays.get(place).copied().unwrap_or_default();
             let reason = match delay {
                 Delay::None => String::new(),
@@ -204,7 +204,7 @@ fn instructions(
 }
 
 /// Returns the warnings about a function.
-fn warnings(code: &Code<'_>, function: &Function, ptx_lines: &[Option<u32>], costs: &Costs) -> Vec<crate::model::Warning> {
+fn warnings(code: &DecodedFunction<'_>, function: &Function, ptx_lines: &[Option<u32>], costs: &Costs) -> Vec<crate::model::Warning> {
     let waiting: Vec<u32> = function.instructions.iter().map(|instruction| instruction.waiting.cycles).collect();
     let readers = |number: usize| -> Vec<usize> {
         let sets = function.instructions.get(number).map_or(&[][..], |instruction| &instruction.sets);

@@ -12,9 +12,9 @@
 //! A register whose factor depends on the path, or that another instruction computes, is unknown, and nothing is said about its accesses.
 //! Of a 64-bit address only the low word is followed. Where paths meet, the threads of a warp are assumed to have taken the same path.
 
-use oriole_isa::{Instruction, Opcode, Operand, RegFile, Value};
+use oriole_isa::{Instruction, Opcode, Operand, OperandValue, RegFile};
 
-use crate::code::Code;
+use crate::code::DecodedFunction;
 
 /// The factor of `tid.x` in a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +96,7 @@ const GENERAL: usize = 256;
 const PREDICATES: usize = 8;
 
 /// Analyses a function.
-pub fn analyse(code: &Code<'_>) -> Lanes {
+pub fn analyse(code: &DecodedFunction<'_>) -> Lanes {
     let count = code.instructions().len();
     let mut lanes = Lanes { strides: vec![None; count], is_divergent: vec![false; count] };
     if code.blocks().len() > MOST_BLOCKS {
@@ -141,7 +141,7 @@ pub fn analyse(code: &Code<'_>) -> Lanes {
 }
 
 /// Returns the factor of the guard of an instruction; `None` if it has no guard in a predicate register.
-fn guard_factor(code: &Code<'_>, number: usize, state: &RegisterFactors) -> Option<Factor> {
+fn guard_factor(code: &DecodedFunction<'_>, number: usize, state: &RegisterFactors) -> Option<Factor> {
     if code.is_unguarded(number) {
         return None;
     }
@@ -153,7 +153,7 @@ fn guard_factor(code: &Code<'_>, number: usize, state: &RegisterFactors) -> Opti
 /// Returns the factor of the address of a memory access; `None` if the address has no general register.
 fn address_factor(instruction: &Instruction, state: &RegisterFactors) -> Option<Factor> {
     let address = instruction.operands.iter().find_map(|operand| match &operand.value {
-        Value::Address(address) if address.word.spelling() != "c" && address.word.spelling() != "cx" => Some(address),
+        OperandValue::Address(address) if address.word.spelling() != "c" && address.word.spelling() != "cx" => Some(address),
         _ => None,
     })?;
     let mut sum = None;
@@ -170,7 +170,7 @@ fn address_factor(instruction: &Instruction, state: &RegisterFactors) -> Option<
 }
 
 /// Updates the factors after an instruction.
-fn step(code: &Code<'_>, number: usize, state: &mut RegisterFactors) {
+fn step(code: &DecodedFunction<'_>, number: usize, state: &mut RegisterFactors) {
     let instruction = &code.instructions()[number];
     let result = result_factor(instruction, state);
     let written = code.writes(number);
@@ -218,7 +218,7 @@ fn compared_factor(instruction: &Instruction, state: &RegisterFactors) -> Factor
 
 /// Returns whether an operand is `PT`, which changes nothing.
 fn is_constant_predicate(operand: &Operand) -> bool {
-    matches!(operand.value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, None))
+    matches!(operand.value, OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, None))
 }
 
 /// Returns the factor of the first result of an instruction.
@@ -236,8 +236,8 @@ fn result_factor(instruction: &Instruction, state: &RegisterFactors) -> Factor {
     let is_high = modifiers.iter().any(|modifier| matches!(*modifier, ".HI" | ".X"));
     match instruction.opcode {
         Opcode::S2R | Opcode::S2UR | Opcode::CS2R => match sources.first().map(|operand| &operand.value) {
-            Some(Value::Name(name)) if matches!(name.spelling(), "SR_TID.X" | "SR_LANEID") => Factor::Known(1),
-            Some(Value::Name(name)) if is_same_in_warp(name.spelling()) => Factor::Known(0),
+            Some(OperandValue::Name(name)) if matches!(name.spelling(), "SR_TID.X" | "SR_LANEID") => Factor::Known(1),
+            Some(OperandValue::Name(name)) if is_same_in_warp(name.spelling()) => Factor::Known(0),
             _ => Factor::Unknown,
         },
         _ if is_high => Factor::Unknown,
@@ -264,7 +264,7 @@ fn open_or_unknown(sources: &[&Operand], state: &RegisterFactors) -> Factor {
 }
 
 fn is_predicate(operand: &Operand) -> bool {
-    matches!(operand.value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
+    matches!(operand.value, OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
 }
 
 /// Returns whether all threads of a warp have the same value of a special register.
@@ -295,12 +295,14 @@ fn product(one: Factor, one_number: Option<i64>, two: Factor, two_number: Option
 /// Returns the factor of an operand.
 fn operand_factor(operand: &Operand, state: &RegisterFactors) -> Factor {
     let factor = match &operand.value {
-        Value::Register(RegFile::General, Some(number)) => state[usize::from(*number)],
-        Value::Register(RegFile::Predicate, Some(number)) => state.get(GENERAL + usize::from(*number)).copied().unwrap_or(Factor::Unknown),
-        Value::Register(_, None) => Factor::Constant(0),
-        Value::Register(..) => Factor::Known(0),
-        Value::Integer(number) => Factor::Constant(i64::from(*number as i32)),
-        Value::Address(address) => {
+        OperandValue::Register(RegFile::General, Some(number)) => state[usize::from(*number)],
+        OperandValue::Register(RegFile::Predicate, Some(number)) => {
+            state.get(GENERAL + usize::from(*number)).copied().unwrap_or(Factor::Unknown)
+        }
+        OperandValue::Register(_, None) => Factor::Constant(0),
+        OperandValue::Register(..) => Factor::Known(0),
+        OperandValue::Integer(number) => Factor::Constant(i64::from(*number as i32)),
+        OperandValue::Address(address) => {
             let is_uniform = |register: &oriole_isa::AddressRegister| register.file == RegFile::Uniform || register.number.is_none();
             let all_uniform = address.parts.iter().flat_map(|part| &part.registers).all(is_uniform);
             if all_uniform { Factor::Known(0) } else { Factor::Unknown }

@@ -4,7 +4,7 @@
 //! What a call reads is not visible in the instruction: it reads the argument registers that its block has written before it. A return
 //! reads nothing here, so that results of device functions count as dead after they are written.
 
-use crate::code::{Code, RegisterSet};
+use crate::code::{DecodedFunction, RegisterSet};
 
 /// Registers in which the calling convention passes arguments.
 const ARGUMENTS: std::ops::Range<u16> = 4..16;
@@ -19,7 +19,7 @@ pub struct Liveness {
 
 impl Liveness {
     /// Computes the live registers before each instruction.
-    pub fn compute(code: &Code<'_>) -> Liveness {
+    pub fn compute(code: &DecodedFunction<'_>) -> Liveness {
         let uses: Vec<RegisterSet> = (0..code.instructions().len()).map(|number| uses(code, number)).collect();
         let mut before = vec![RegisterSet::default(); code.instructions().len()];
         let mut entry = vec![RegisterSet::default(); code.blocks().len()];
@@ -52,7 +52,7 @@ impl Liveness {
 }
 
 /// Returns the general registers that an instruction reads, for a call its arguments.
-fn uses(code: &Code<'_>, number: usize) -> RegisterSet {
+fn uses(code: &DecodedFunction<'_>, number: usize) -> RegisterSet {
     let mut used = code.reads(number);
     if code.is_call(number) {
         let start = code.blocks()[code.block_of[number] as usize].range.start;
@@ -63,7 +63,7 @@ fn uses(code: &Code<'_>, number: usize) -> RegisterSet {
 }
 
 /// Returns the instructions that may have written a register before instruction `number`, at most four, in ascending order.
-pub fn writers(code: &Code<'_>, register: u16, number: usize) -> Vec<usize> {
+pub fn writers(code: &DecodedFunction<'_>, register: u16, number: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let mut visited = vec![false; code.blocks().len()];
     let block = code.block_of[number] as usize;

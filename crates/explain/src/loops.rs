@@ -4,11 +4,11 @@
 //! it executes; and a chain of dependences from one iteration to the next takes its latencies. With all resident warps, the first two count
 //! for every warp, and latencies are hidden as long as other warps can issue.
 
-use oriole_hardware::Class;
+use oriole_hardware::SchedClass;
 use oriole_hardware::units::{UNITS, Unit};
 use oriole_sched::resource::Costs;
 
-use crate::code::{Code, SIZE, TRIP_COUNT};
+use crate::code::{DecodedFunction, SIZE, TRIP_COUNT};
 use crate::dependences::recurrence;
 use crate::model::{Bound, Loop, Occupancy, Occupied};
 use crate::time::Times;
@@ -17,7 +17,7 @@ use crate::time::Times;
 const ALWAYS: f64 = 0.999;
 
 /// Returns the loops of a function.
-pub fn find(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>) -> Vec<Loop> {
+pub fn find(code: &DecodedFunction<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>) -> Vec<Loop> {
     // A branch to itself in the padding at the end is no loop of the function. Such loops are the last ones, so that indices stay valid.
     let count = code.loops.partition_point(|found| found.start < code.length);
     let mut has_inner = vec![false; code.loops.len()];
@@ -25,7 +25,7 @@ pub fn find(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Oc
     (0..count).map(|number| one(code, times, costs, occupancy, number, has_inner[number])).collect()
 }
 
-fn one(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>, number: usize, has_inner: bool) -> Loop {
+fn one(code: &DecodedFunction<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>, number: usize, has_inner: bool) -> Loop {
     let found = &code.loops[number];
     let range = found.start..found.end;
     let blocks: Vec<usize> = code.blocks_in(&range).collect();
@@ -45,7 +45,7 @@ fn one(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupan
         cycles += weight * f64::from(times.blocks[block].cycles);
         issued += weight * range.len() as f64;
         for instruction in &code.instructions()[range.clone()] {
-            let class = Class::of(instruction);
+            let class = SchedClass::of(instruction);
             busy[costs.unit(class)] += weight * f64::from(costs.cycles(class).max(1));
         }
         if weight >= ALWAYS {
@@ -77,7 +77,7 @@ fn busiest(busy: &[f64; UNITS]) -> (Unit, f64) {
 }
 
 /// Returns the lower bounds of one iteration, the largest first.
-fn bounds(code: &Code<'_>, issued: f64, busy: &[f64; UNITS], body: &[usize]) -> Vec<Bound> {
+fn bounds(code: &DecodedFunction<'_>, issued: f64, busy: &[f64; UNITS], body: &[usize]) -> Vec<Bound> {
     let bound = |kind: &str, cycles: f64, text: String| Bound { kind: kind.to_owned(), cycles, text, addresses: Vec::new() };
     let (unit, unit_cycles) = busiest(busy);
     let mut bounds = vec![
@@ -104,7 +104,7 @@ fn bounds(code: &Code<'_>, issued: f64, busy: &[f64; UNITS], body: &[usize]) -> 
 }
 
 /// Returns the time of one iteration of all resident warps of a scheduler.
-fn occupied(code: &Code<'_>, occupancy: &Occupancy, alone: f64, issued: f64, busy: &[f64; UNITS]) -> Occupied {
+fn occupied(code: &DecodedFunction<'_>, occupancy: &Occupancy, alone: f64, issued: f64, busy: &[f64; UNITS]) -> Occupied {
     let warps = occupancy.warps.div_ceil(code.hardware.machine.schedulers).max(1);
     let (unit, unit_cycles) = busiest(busy);
     let all = f64::from(warps);

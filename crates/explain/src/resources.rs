@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use oriole_cubin::CubinIndex;
-use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_cubin::section::Content;
 use oriole_driver::Decisions;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
-use oriole_isa::{Opcode, RegFile, SystemLayout, Value};
+use oriole_isa::{Opcode, OperandValue, RegFile, SystemLayout};
 
-use crate::code::{Code, SIZE};
+use crate::code::{DecodedFunction, SIZE};
 use crate::live::{Liveness, writers};
 use crate::model::{Cliff, LiveValue, Memory, Occupancy, Registers, SpillSlot, Spills};
 
@@ -105,7 +105,13 @@ impl Site<'_> {
     }
 
     /// Returns the registers of the function, the point with the most live values, and these values.
-    pub fn registers_with_peak(&self, code: &Code<'_>, live: &Liveness, ptx_lines: &[Option<u32>], machine: &Machine) -> Registers {
+    pub fn registers_with_peak(
+        &self,
+        code: &DecodedFunction<'_>,
+        live: &Liveness,
+        ptx_lines: &[Option<u32>],
+        machine: &Machine,
+    ) -> Registers {
         let named = code.accesses.iter().flatten().filter(|access| access.file == RegFile::General).map(|access| access.registers().end);
         let highest = named.max().map(|end| u32::from(end) - 1);
         let peak = (0..code.length).max_by_key(|&number| (live.before[number].len(), std::cmp::Reverse(number)));
@@ -137,7 +143,7 @@ impl Site<'_> {
     }
 
     /// Returns the registers that are kept in local memory.
-    pub fn spills(&self, code: &Code<'_>, ptx_lines: &[Option<u32>]) -> Spills {
+    pub fn spills(&self, code: &DecodedFunction<'_>, ptx_lines: &[Option<u32>]) -> Spills {
         let mut slots: BTreeMap<i64, SpillSlot> = BTreeMap::new();
         let mut spills = Spills { is_exact: self.decisions.is_some(), ..Spills::default() };
         for number in 0..code.length {
@@ -167,7 +173,7 @@ impl Site<'_> {
 }
 
 /// Returns whether an instruction stores, the offset and the number of bytes, if it accesses the stack frame at a constant offset.
-fn frame_access(code: &Code<'_>, number: usize) -> Option<(bool, i64, u64)> {
+fn frame_access(code: &DecodedFunction<'_>, number: usize) -> Option<(bool, i64, u64)> {
     let instruction = &code.instructions()[number];
     let is_store = match instruction.opcode {
         Opcode::STL => true,
@@ -175,7 +181,7 @@ fn frame_access(code: &Code<'_>, number: usize) -> Option<(bool, i64, u64)> {
         _ => return None,
     };
     let address = instruction.operands.iter().find_map(|operand| match &operand.value {
-        Value::Address(address) => Some(address),
+        OperandValue::Address(address) => Some(address),
         _ => None,
     })?;
     let registers = address.parts.iter().flat_map(|part| &part.registers);
@@ -192,10 +198,10 @@ fn frame_access(code: &Code<'_>, number: usize) -> Option<(bool, i64, u64)> {
 }
 
 /// Returns the register that a store writes to memory.
-fn stored_register(code: &Code<'_>, number: usize) -> Option<u16> {
+fn stored_register(code: &DecodedFunction<'_>, number: usize) -> Option<u16> {
     let instruction = &code.instructions()[number];
     instruction.operands.iter().rev().find_map(|operand| match operand.value {
-        Value::Register(RegFile::General, register) => register,
+        OperandValue::Register(RegFile::General, register) => register,
         _ => None,
     })
 }

@@ -5,7 +5,7 @@
 
 use oriole_isa::RegFile;
 
-use crate::code::Code;
+use crate::code::DecodedFunction;
 
 /// Number of scoreboards.
 const SCOREBOARDS: usize = 6;
@@ -25,7 +25,7 @@ pub struct Scoreboards {
 
 impl Scoreboards {
     /// Analyses the control words of a function.
-    pub fn compute(code: &Code<'_>) -> Scoreboards {
+    pub fn compute(code: &DecodedFunction<'_>) -> Scoreboards {
         let mut entry: Vec<Option<LastSetters>> = vec![None; code.blocks().len()];
         let mut pending: Vec<usize> = Vec::new();
         for &root in code.blocks().first().map_or(&[][..], |block| &block.successors) {
@@ -58,7 +58,7 @@ impl Scoreboards {
 }
 
 /// Updates the state at an instruction, and records what it waits for.
-fn step(code: &Code<'_>, number: usize, state: &mut LastSetters, mut found: Option<&mut Scoreboards>) {
+fn step(code: &DecodedFunction<'_>, number: usize, state: &mut LastSetters, mut found: Option<&mut Scoreboards>) {
     let control = code.controls[number];
     let mut wait = |board: usize, clears: bool| {
         let Some(setters) = state.get_mut(board) else { return };

@@ -5,19 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use oriole_hardware::Class;
+use oriole_hardware::SchedClass;
 use oriole_hardware::units::Unit;
-use oriole_isa::{Instruction, Opcode, Operand, RegFile, Value};
+use oriole_isa::{Instruction, Opcode, Operand, OperandValue, RegFile};
 
 use crate::barriers;
-use crate::code::{Code, SIZE};
+use crate::code::{DecodedFunction, SIZE};
 use crate::lanes;
 use crate::model::{Remark, Spills, Warning};
 
 /// What the warnings are computed from.
 pub struct Input<'a> {
     /// The function.
-    pub code: &'a Code<'a>,
+    pub code: &'a DecodedFunction<'a>,
     /// Predicted waiting time of each instruction in cycles.
     pub waiting: &'a [u32],
     /// For each instruction, the instructions that wait for its scoreboards.
@@ -29,7 +29,7 @@ pub struct Input<'a> {
     /// What passes did.
     pub remarks: &'a [Remark],
     /// Cycles that an instruction occupies its unit, by class.
-    pub busy: &'a dyn Fn(Class) -> f64,
+    pub busy: &'a dyn Fn(SchedClass) -> f64,
 }
 
 /// Number of threads of a warp.
@@ -69,7 +69,7 @@ impl Input<'_> {
     }
 
     fn unit_cycles(&self, number: usize) -> f64 {
-        (self.busy)(Class::of(&self.code.instructions()[number]))
+        (self.busy)(SchedClass::of(&self.code.instructions()[number]))
     }
 
     fn with_opcode(&self, opcodes: &[Opcode]) -> Vec<usize> {
@@ -135,7 +135,7 @@ fn word_access(instruction: &Instruction) -> Option<WordAccess> {
 }
 
 fn address_of(operand: &Operand) -> Option<&oriole_isa::Address> {
-    if let Value::Address(address) = &operand.value { Some(address) } else { None }
+    if let OperandValue::Address(address) = &operand.value { Some(address) } else { None }
 }
 
 /// Returns the number of bytes that a thread accesses.
@@ -213,7 +213,7 @@ fn unvectorized_group(input: &Input<'_>, mut group: AccessGroup) -> Option<Warni
 
 /// Arithmetic in double precision, one warning for each loop depth.
 fn double_precision(input: &Input<'_>) -> Vec<Warning> {
-    let is_double = |&number: &usize| Class::of(&input.code.instructions()[number]).unit() == Unit::Double;
+    let is_double = |&number: &usize| SchedClass::of(&input.code.instructions()[number]).unit() == Unit::Double;
     let mut by_depth: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for number in (0..input.code.length).filter(is_double) {
         by_depth.entry(input.code.depth_of_inst(number)).or_default().push(number);

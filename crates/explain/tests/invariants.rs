@@ -1,6 +1,7 @@
 //! What every explanation must fulfil, over the examples and the corpus.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use oriole_driver::{DebugInfo, DebugKind};
 use oriole_explain::model::{Explanation, Function};
@@ -76,41 +77,52 @@ fn check(function: &Function, what: &str) -> usize {
     function.instructions.len()
 }
 
+/// The explanations of the corpus for sm_90a at -O3, which two tests check. Files that do not compile for the target have none.
+static CORPUS: LazyLock<Vec<(PathBuf, Option<Explanation>)>> =
+    LazyLock::new(|| files("corpus").into_iter().map(|path| (path.clone(), explain(&path, "sm_90a", 3))).collect());
+
+/// Returns every other file, beginning with number `first`, or with `ORIOLE_REFRESH` all of them.
+fn half_of(files: Vec<PathBuf>, first: usize) -> Vec<PathBuf> {
+    match std::env::var_os("ORIOLE_REFRESH") {
+        Some(_) => files,
+        None => files.into_iter().skip(first).step_by(2).collect(),
+    }
+}
+
 /// Checks all functions of all files; returns the number of instructions.
 fn check_all(paths: &[PathBuf], target: &str, level: u8) -> usize {
     check_with(paths, target, level, None)
 }
 
 fn check_with(paths: &[PathBuf], target: &str, level: u8, debug: Option<DebugKind>) -> usize {
+    paths.iter().map(|path| check_explanation(path, explain_with(path, target, level, debug).as_ref(), target, level)).sum()
+}
+
+/// Checks all functions of one file; returns the number of instructions.
+fn check_explanation(path: &Path, explanation: Option<&Explanation>, target: &str, level: u8) -> usize {
+    let Some(explanation) = explanation else {
+        println!("skipped: {} does not compile for {target}", path.display());
+        return 0;
+    };
     let mut count = 0;
-    for path in paths {
-        let Some(explanation) = explain_with(path, target, level, debug) else {
-            println!("skipped: {} does not compile for {target}", path.display());
-            continue;
-        };
-        for function in &explanation.functions {
-            let what = format!("{} {target} -O{level}", path.display());
-            count += check(function, &what);
-            // At -O1 and above, every stall cycle has a cause that the compiler recorded: none is left over.
-            let extra =
-                function.instructions.iter().flat_map(|instruction| &instruction.stall_causes).filter(|cause| cause.kind == "extra");
-            assert!(level == 0 || extra.count() == 0, "{what} {}: stalls without a recorded cause", function.name);
-            // Only what sets up the function has no PTX line, and functions that Oriole adds have none.
-            let is_added = function.name.starts_with("__oriole");
-            let with_line = function.instructions.iter().filter(|instruction| instruction.origin.ptx_line.is_some()).count();
-            assert!(is_added || with_line * 10 >= function.instructions.len() * 9, "{what} {}: {with_line}", function.name);
-            assert!(!function.passes.is_empty() && function.spills.is_exact && function.unknown.is_empty());
-            for instruction in &function.instructions {
-                let at = instruction.address;
-                let place = instruction.place.as_ref().unwrap_or_else(|| panic!("{what} {at:#x}: no reason for its place"));
-                let form = instruction.form.as_ref().unwrap_or_else(|| panic!("{what} {at:#x}: no reason for its form"));
-                assert!(!place.text.is_empty() && !form.text.is_empty() && !form.created_by.is_empty(), "{what} {at:#x}");
-                assert!(
-                    place.runner_up.is_none_or(|other| other != at && other < function.instructions.len() as u64 * 16),
-                    "{what} {at:#x}"
-                );
-                assert!(place.runner_up.is_none() || place.phase.is_some() && place.reason.is_some(), "{what} {at:#x}");
-            }
+    for function in &explanation.functions {
+        let what = format!("{} {target} -O{level}", path.display());
+        count += check(function, &what);
+        // At -O1 and above, every stall cycle has a cause that the compiler recorded: none is left over.
+        let extra = function.instructions.iter().flat_map(|instruction| &instruction.stall_causes).filter(|cause| cause.kind == "extra");
+        assert!(level == 0 || extra.count() == 0, "{what} {}: stalls without a recorded cause", function.name);
+        // Only what sets up the function has no PTX line, and functions that Oriole adds have none.
+        let is_added = function.name.starts_with("__oriole");
+        let with_line = function.instructions.iter().filter(|instruction| instruction.origin.ptx_line.is_some()).count();
+        assert!(is_added || with_line * 10 >= function.instructions.len() * 9, "{what} {}: {with_line}", function.name);
+        assert!(!function.passes.is_empty() && function.spills.is_exact && function.unknown.is_empty());
+        for instruction in &function.instructions {
+            let at = instruction.address;
+            let place = instruction.place.as_ref().unwrap_or_else(|| panic!("{what} {at:#x}: no reason for its place"));
+            let form = instruction.form.as_ref().unwrap_or_else(|| panic!("{what} {at:#x}: no reason for its form"));
+            assert!(!place.text.is_empty() && !form.text.is_empty() && !form.created_by.is_empty(), "{what} {at:#x}");
+            assert!(place.runner_up.is_none_or(|other| other != at && other < function.instructions.len() as u64 * 16), "{what} {at:#x}");
+            assert!(place.runner_up.is_none() || place.phase.is_some() && place.reason.is_some(), "{what} {at:#x}");
         }
     }
     count
@@ -118,14 +130,15 @@ fn check_with(paths: &[PathBuf], target: &str, level: u8, debug: Option<DebugKin
 
 #[test]
 fn corpus_on_sm_90a() {
-    assert!(check_all(&files("corpus"), "sm_90a", 3) > 10_000);
+    let counts = CORPUS.iter().map(|(path, explanation)| check_explanation(path, explanation.as_ref(), "sm_90a", 3));
+    assert!(counts.sum::<usize>() > 10_000);
 }
 
 /// Code that is not optimized, and code for debuggers.
 #[test]
 fn corpus_without_optimization() {
-    assert!(check_all(&files("corpus"), "sm_90a", 0) > 20_000);
-    assert!(check_with(&files("corpus"), "sm_90a", 0, Some(DebugKind::Full)) > 20_000);
+    assert!(check_all(&half_of(files("corpus"), 0), "sm_90a", 0) > 8_000);
+    assert!(check_with(&half_of(files("corpus"), 1), "sm_90a", 0, Some(DebugKind::Full)) > 8_000);
 }
 
 /// Products of warp groups, tensor and bulk copies, barriers in memory, asynchronous copies, matrix products, textures.
@@ -143,12 +156,12 @@ fn tensor_and_asynchronous_kernels() {
 
 #[test]
 fn corpus_on_sm_80() {
-    assert!(check_all(&files("corpus"), "sm_80", 3) > 5_000);
+    assert!(check_all(&half_of(files("corpus"), 0), "sm_80", 3) > 2_000);
 }
 
 #[test]
 fn corpus_on_sm_120a() {
-    assert!(check_all(&files("corpus"), "sm_120a", 3) > 5_000);
+    assert!(check_all(&half_of(files("corpus"), 1), "sm_120a", 3) > 2_000);
 }
 
 #[test]
@@ -162,9 +175,11 @@ fn examples_on_other_targets() {
 #[test]
 fn the_explained_code_is_the_compiled_code() {
     let mut count = 0;
-    for path in files("corpus").into_iter().chain(files("examples/stories")) {
-        let Some(explanation) = explain(&path, "sm_90a", 3) else { continue };
-        let text = std::fs::read(&path).unwrap();
+    let stories: Vec<(PathBuf, Option<Explanation>)> =
+        files("examples/stories").into_iter().map(|path| (path.clone(), explain(&path, "sm_90a", 3))).collect();
+    for (path, explanation) in CORPUS.iter().chain(&stories) {
+        let Some(explanation) = explanation else { continue };
+        let text = std::fs::read(path).unwrap();
         let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
         let mut options = oriole_driver::Options::new(Target::parse("sm_90a").unwrap());
         options.verify = false;

@@ -1,7 +1,7 @@
 //! Runs one kernel test on the GPU: fills the buffers, launches, compares, and measures the time if requested.
 
 use crate::driver::{DeviceMemory, Driver, Error, LaunchShape};
-use oriole_kernel_test::{Expectation, KernelTest, Value};
+use oriole_kernel_test::{Expectation, KernelTest, ParameterValue};
 
 /// Number of guard bytes before and after each buffer, which no kernel may write.
 const GUARD_BYTES: usize = 256;
@@ -78,21 +78,21 @@ pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches:
     let mut buffers: Vec<Guarded<'_, '_>> = Vec::new();
     for parameter in &test.parameters {
         match &parameter.value {
-            Value::Buffer { element, count, fill } => {
+            ParameterValue::Buffer { element, count, fill } => {
                 let content = KernelTest::initial_bytes(*element, *count, fill);
                 let memory = driver.allocate(content.len() + 2 * GUARD_BYTES)?;
                 arguments.push((memory.address + GUARD_BYTES as u64).to_le_bytes().to_vec());
                 buffers.push(Guarded { name: &parameter.name, content, memory });
             }
-            Value::Scalar { element, bits } => arguments.push(bits.to_le_bytes()[..element.bytes()].to_vec()),
-            Value::Bytes(bytes) => arguments.push(bytes.clone()),
+            ParameterValue::Scalar { element, bits } => arguments.push(bits.to_le_bytes()[..element.bytes()].to_vec()),
+            ParameterValue::Bytes(bytes) => arguments.push(bytes.clone()),
             // The parser has checked that the buffer is an earlier parameter.
-            Value::TensorMap(map) => {
+            ParameterValue::TensorMap(map) => {
                 let buffer = buffers.iter().find(|buffer| buffer.name == map.buffer);
                 let address = buffer.map_or(0, |buffer| buffer.memory.address + GUARD_BYTES as u64);
                 arguments.push(driver.tensor_map(map, address)?);
             }
-            Value::Image(_) => {
+            ParameterValue::Image(_) => {
                 let message = format!("{}: this program creates no textures and surfaces", parameter.name);
                 return Err(Error { message, sticky: false });
             }

@@ -114,7 +114,7 @@ pub fn classes(table: &ClassTable, mnemonics: &[&str], rate_names: &[&str]) -> R
     let rules_of = |mnemonic: &&str| {
         let own = table.rules.iter().filter(|rule| rule.mnemonic == *mnemonic);
         let symbols = |rule: &ClassRule| rule.modifiers.iter().map(|name| format!("Symbol::{}", symbol_constant(name))).collect::<Vec<_>>();
-        let rules: Vec<String> = own.map(|rule| format!("(&[{}],Class({}))", symbols(rule).join(","), rule.class)).collect();
+        let rules: Vec<String> = own.map(|rule| format!("(&[{}],SchedClass({}))", symbols(rule).join(","), rule.class)).collect();
         format!("&[{}],\n", rules.join(","))
     };
     let rules: String = mnemonics.iter().map(rules_of).collect();

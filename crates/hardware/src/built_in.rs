@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use oriole_isa::Symbol;
 use oriole_support::Suffix;
 
-use crate::class::{Class, Classes, Port};
+use crate::class::{Classes, Port, SchedClass};
 use crate::control::ControlFacts;
 use crate::costs::Costs;
 use crate::machine::Machine;

@@ -12,7 +12,7 @@ use crate::units::Unit;
 
 /// A scheduling class, as an index into the class table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Class(pub(crate) u8);
+pub struct SchedClass(pub(crate) u8);
 
 /// A port: a point with its own timing at which a register is read or written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,7 +31,7 @@ impl Port {
 }
 
 /// The modifiers that an instruction must have, and its class.
-pub(crate) type OpcodeRule = (&'static [Symbol], Class);
+pub(crate) type OpcodeRule = (&'static [Symbol], SchedClass);
 
 /// All classes, and the rules that map instructions to them. The build script makes these constants from `data/classes.tbl`.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ pub struct Classes {
     pub(crate) rules: &'static [&'static [OpcodeRule]],
     /// Ports of guards: for predicates, and for uniform predicates.
     pub(crate) guards: [Port; 2],
-    /// For each class, the group whose instructions finish in issue order; see [`Class::order`].
+    /// For each class, the group whose instructions finish in issue order; see [`SchedClass::order`].
     pub(crate) orders: &'static [Option<u8>],
-    /// For each class, the group whose instructions read their sources in issue order; see [`Class::queue`].
+    /// For each class, the group whose instructions read their sources in issue order; see [`SchedClass::queue`].
     pub(crate) queues: &'static [Option<u8>],
     /// For each class, the unit that executes it.
     pub(crate) units: &'static [Unit],
@@ -63,12 +63,12 @@ impl Classes {
     }
 
     /// Returns all classes.
-    pub fn all(&self) -> impl Iterator<Item = Class> + use<> {
-        (0..self.table.classes.len()).map(|index| Class(index as u8))
+    pub fn all(&self) -> impl Iterator<Item = SchedClass> + use<> {
+        (0..self.table.classes.len()).map(|index| SchedClass(index as u8))
     }
 
     /// Returns the class of an opcode with these modifiers: that of the first rule whose modifiers are all present.
-    pub fn of(&self, opcode: Opcode, modifiers: &[Symbol]) -> Class {
+    pub fn of(&self, opcode: Opcode, modifiers: &[Symbol]) -> SchedClass {
         let rules = self.rules[opcode as usize];
         match rules {
             rules if rules.len() == 1 => rules[0].1,
@@ -84,14 +84,14 @@ impl Classes {
     }
 
     /// Returns the class with a name.
-    pub fn find(&self, name: &str) -> Option<Class> {
-        self.table.class_index(name).map(|index| Class(index as u8))
+    pub fn find(&self, name: &str) -> Option<SchedClass> {
+        self.table.class_index(name).map(|index| SchedClass(index as u8))
     }
 }
 
-impl Class {
+impl SchedClass {
     /// Returns the class of an instruction.
-    pub fn of(instruction: &Instruction) -> Class {
+    pub fn of(instruction: &Instruction) -> SchedClass {
         Classes::get().of(instruction.opcode, &instruction.modifiers)
     }
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use oriole_isa::Opcode;
 
 use crate::built_in;
-use crate::class::{Class, Classes};
+use crate::class::{Classes, SchedClass};
 use crate::facts::{MACHINES, UNIVERSAL_MACHINE};
 use crate::file::Profile;
 use crate::machine::{Machine, MachineFact};
@@ -101,12 +101,12 @@ impl ControlRules {
     fn new(facts: &ControlFacts, machine: &Machine, rates: &Rates) -> ControlRules {
         let facts = &ControlFacts { stall_cap: facts.stall_cap.min(machine.max_stall), ..facts.clone() };
         let all = || Classes::get().all();
-        let cache = |class: Class| {
+        let cache = |class: SchedClass| {
             let of = |name: &str| facts.reuse_caches.iter().find(|cache| cache.0 == name).map(|cache| cache.1 as u8);
             // An entry for the class has precedence over one for its unit.
             of(class.name()).or_else(|| of(class.unit().table_name()))
         };
-        let unit_occupation = |class: Class| {
+        let unit_occupation = |class: SchedClass| {
             let unit = facts.paced_units.iter().position(|unit| class.unit().table_name() == *unit)?;
             let rate = class.throughput();
             let special = facts.paces.iter().find(|(name, _)| *name == rate.name()).map(|&(_, cycles)| cycles);
@@ -133,13 +133,13 @@ impl ControlRules {
 
     /// Returns whether instructions of a class may directly follow a block barrier.
     #[inline]
-    pub fn may_follow_barrier(&self, class: Class) -> bool {
+    pub fn may_follow_barrier(&self, class: SchedClass) -> bool {
         self.barrier_free[class.index()]
     }
 
     /// Returns the paced unit of a class, or `None` if its unit is not paced.
     #[inline]
-    pub fn unit_occupation(&self, class: Class) -> Option<UnitOccupation> {
+    pub fn unit_occupation(&self, class: SchedClass) -> Option<UnitOccupation> {
         self.unit_occupations[class.index()]
     }
 
@@ -150,7 +150,7 @@ impl ControlRules {
 
     /// Returns the number of the reuse cache that instructions of a class read through, or `None` if they use none.
     #[inline]
-    pub fn reuse_cache(&self, class: Class) -> Option<u8> {
+    pub fn reuse_cache(&self, class: SchedClass) -> Option<u8> {
         self.caches[class.index()]
     }
 

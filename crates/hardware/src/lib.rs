@@ -27,7 +27,7 @@ pub mod units;
 #[path = "../build/notation/mod.rs"]
 mod notation;
 
-pub use class::{Class, Classes, Port};
+pub use class::{Classes, Port, SchedClass};
 pub use control::ControlRules;
 pub use file::{Profile, ProfileError};
 pub use hardware::Hardware;

@@ -1,7 +1,7 @@
 //! The latency model of one target: the requirement between two dependent instructions, and the duration of instructions.
 //!
 //! Two instructions that access the same register need a number of cycles between their issues, or a scoreboard, or both. The requirement
-//! depends on the kind of dependence, the register file, and the ports of the two accesses ([`Class::write_port`], [`Class::read_port`]).
+//! depends on the kind of dependence, the register file, and the ports of the two accesses ([`SchedClass::write_port`], [`SchedClass::read_port`]).
 //! A query is one load from a dense grid, because schedulers ask for every edge of every dependence graph.
 //!
 //! Example (sm_90): `FADD R0, R1, R2` followed by `FADD R3, R0, R4` is a read after write in the file R, from port `fma` to port `fma`: 4
@@ -13,7 +13,7 @@ use oriole_isa::{RegFile, Target};
 use oriole_support::Suffix;
 
 use crate::built_in;
-use crate::class::{Class, Classes, Port, file_index};
+use crate::class::{Classes, Port, SchedClass, file_index};
 use crate::summary::Summary;
 pub use crate::summary::{SCOREBOARD_STALL, Time, Waits};
 use crate::tables::{Cell, LatencyTable};
@@ -98,47 +98,47 @@ impl Model {
 
     /// Returns whether readers of the results must wait for a scoreboard.
     #[inline]
-    pub fn results_need_scoreboard(&self, class: Class) -> bool {
+    pub fn results_need_scoreboard(&self, class: SchedClass) -> bool {
         self.summary.waits[class.index()].results
     }
 
     /// Returns whether sources are read so late that an instruction that overwrites them must wait for a scoreboard.
     #[inline]
-    pub fn sources_need_scoreboard(&self, class: Class) -> bool {
+    pub fn sources_need_scoreboard(&self, class: SchedClass) -> bool {
         self.summary.waits[class.index()].sources
     }
 
     /// Returns the duration of a class of variable latency, or `None` for a class of fixed latency.
-    pub fn time(&self, class: Class) -> Option<Time> {
+    pub fn time(&self, class: SchedClass) -> Option<Time> {
         self.summary.times[class.index()]
     }
 
     /// Returns how a class uses scoreboards.
     #[inline]
-    pub fn waits(&self, class: Class) -> Waits {
+    pub fn waits(&self, class: SchedClass) -> Waits {
         self.summary.waits[class.index()]
     }
 
     /// Sets how a class uses scoreboards, overriding the grids.
-    pub(crate) fn set_waits(&mut self, class: Class, waits: Waits) {
+    pub(crate) fn set_waits(&mut self, class: SchedClass, waits: Waits) {
         self.summary.waits.to_mut()[class.index()] = waits;
     }
 
     /// Returns the number of cycles to the result for an unknown reader: the requirement of the slowest reader for a class of fixed
     /// latency, the usual time for a class of variable latency.
     #[inline]
-    pub fn base_latency(&self, class: Class) -> u16 {
+    pub fn base_latency(&self, class: SchedClass) -> u16 {
         self.summary.base_latencies[class.index()]
     }
 
     /// Sets the number of cycles to the result for an unknown reader.
-    pub fn set_base_latency(&mut self, class: Class, cycles: u16) {
+    pub fn set_base_latency(&mut self, class: SchedClass, cycles: u16) {
         self.summary.base_latencies.to_mut()[class.index()] = cycles;
     }
 
     /// Returns the largest number of cycles that any reader of the results needs, scoreboards aside.
     #[inline]
-    pub fn longest_need(&self, class: Class) -> u8 {
+    pub fn longest_need(&self, class: SchedClass) -> u8 {
         self.summary.longest_needs[class.index()]
     }
 }
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
     use oriole_isa::parse;
 
-    fn class(text: &str) -> Class {
-        Class::of(&parse(text).expect("an instruction"))
+    fn class(text: &str) -> SchedClass {
+        SchedClass::of(&parse(text).expect("an instruction"))
     }
 
     #[test]

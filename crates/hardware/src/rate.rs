@@ -3,7 +3,7 @@
 //! The class table names a rate for each class. NVIDIA publishes rates by kind of work, so several names share a figure. For some names no
 //! figure is published; their instructions occupy the unit for one cycle.
 
-use crate::class::Class;
+use crate::class::SchedClass;
 use crate::machine::Machine;
 use crate::units::Rates;
 
@@ -27,7 +27,7 @@ impl ThroughputClass {
     pub const ANY: ThroughputClass = ThroughputClass(0x1f);
 
     /// Returns the throughput class of a scheduling class.
-    pub fn of(class: Class) -> ThroughputClass {
+    pub fn of(class: SchedClass) -> ThroughputClass {
         class.throughput()
     }
 

@@ -132,6 +132,8 @@ fn errors_name_record_and_field() {
         (without(&text, "'E'"), "('-' barriers): field `entries`: it says"),
         (without(&text, "'-'"), "expected barriers here"),
         (without(&text, "1 root"), "expected root here"),
+        (changed(&text, "machine=sm_90", "machine=sm_80"), "(1 root): field `machine`: `sm_80"),
+        (changed(&text, "table=hopper", "table=ampere"), "(1 root): field `table`: `ampere`, but in this version it is `hopper`"),
         (changed(&text, "value=64K", "value=64Q"), "field `value`: `64Q` is no number"),
         (changed(&text, "name=schedulers value=4", "name=schedulers value=0"), "`schedulers` must not be 0"),
         (changed(&text, "name=max_stall value=15", "name=max_stall value=16"), "`max_stall` must be 1 to 15"),

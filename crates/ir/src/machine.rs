@@ -11,7 +11,7 @@
 //! target's distance in bytes from the function's first instruction.
 
 use oriole_isa::{
-    self as isa, Address, AddressPart, AddressRegister, BranchNumber, Control, Opcode, RegFile, Symbol, Symbols, Target, Value,
+    self as isa, Address, AddressPart, AddressRegister, BranchNumber, Control, Opcode, OperandValue, RegFile, Symbol, Symbols, Target,
 };
 use smallvec::SmallVec;
 
@@ -131,8 +131,8 @@ fn translate(
             Role::Plain => translated.push(plain(function, operand, distance)),
         }
     }
-    if is_branch_by_register && matches!(translated.last(), Some(isa::Operand { value: Value::Register(..), .. })) {
-        translated.push(Value::Relative(distance(function.entry())).into());
+    if is_branch_by_register && matches!(translated.last(), Some(isa::Operand { value: OperandValue::Register(..), .. })) {
+        translated.push(OperandValue::Relative(distance(function.entry())).into());
     }
     for operand in &mut translated {
         move_suffixes_to_last_bracket(operand);
@@ -141,7 +141,7 @@ fn translate(
     complete_descriptor(&mut translated);
     isa::Instruction {
         opcode,
-        guard: guard.map_or(isa::Guard::ALWAYS, |guard| translated_guard(function, guard)),
+        guard: guard.map_or(isa::InstGuard::ALWAYS, |guard| translated_guard(function, guard)),
         modifiers: modifiers.clone(),
         operands: translated,
         control: Control::default(),
@@ -171,15 +171,15 @@ fn example(file: RegFile) -> u16 {
     }
 }
 
-fn translated_guard(function: &Function, guard: Guard) -> isa::Guard {
+fn translated_guard(function: &Function, guard: Guard) -> isa::InstGuard {
     match register(function, guard.kind) {
         Some((file, Some(number))) => {
-            isa::Guard { predicate: number as u8, negated: guard.negated, uniform: file == RegFile::UniformPredicate }
+            isa::InstGuard { predicate: number as u8, negated: guard.negated, uniform: file == RegFile::UniformPredicate }
         }
         Some((file, None)) if guard.negated => {
-            isa::Guard { negated: true, uniform: file == RegFile::UniformPredicate, ..isa::Guard::ALWAYS }
+            isa::InstGuard { negated: true, uniform: file == RegFile::UniformPredicate, ..isa::InstGuard::ALWAYS }
         }
-        _ => isa::Guard::ALWAYS,
+        _ => isa::InstGuard::ALWAYS,
     }
 }
 
@@ -188,20 +188,20 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
     let value = match operand.kind {
         OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_) => {
             let (file, number) = register(function, operand.kind).unwrap_or((RegFile::General, None));
-            Value::Register(file, number)
+            OperandValue::Register(file, number)
         }
-        OperandKind::Integer(number) => Value::Integer(number),
+        OperandKind::Integer(number) => OperandValue::Integer(number),
         OperandKind::Constant { bank, offset } => {
             let part = |number| AddressPart { offset: Some(number), ..AddressPart::default() };
             let parts = [part(i64::from(bank)), part(i64::from(offset))].into_iter().collect();
-            Value::Address(Box::new(Address { word: Symbol::NAME_c, parts }))
+            OperandValue::Address(Box::new(Address { word: Symbol::NAME_c, parts }))
         }
-        OperandKind::Name(name) => Value::Name(name),
-        OperandKind::Set(members) => Value::Set(members),
-        OperandKind::Block(block) => Value::Relative(distance(block)),
-        OperandKind::Reference(_) => Value::Place(BranchNumber { number: 0, distance: 0 }),
-        OperandKind::Address(word) => Value::Address(Box::new(Address { word, parts: SmallVec::new() })),
-        OperandKind::Undefined => Value::Register(RegFile::General, None),
+        OperandKind::Name(name) => OperandValue::Name(name),
+        OperandKind::Set(members) => OperandValue::Set(members),
+        OperandKind::Block(block) => OperandValue::Relative(distance(block)),
+        OperandKind::Reference(_) => OperandValue::Place(BranchNumber { number: 0, distance: 0 }),
+        OperandKind::Address(word) => OperandValue::Address(Box::new(Address { word, parts: SmallVec::new() })),
+        OperandKind::Undefined => OperandValue::Register(RegFile::General, None),
     };
     isa::Operand {
         value,
@@ -216,7 +216,7 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
 
 /// Adds a register or an offset to bracket number `bracket` of the last translated operand, which is an address.
 fn add_to_address(function: &Function, translated: &mut [isa::Operand], bracket: usize, operand: &Operand) {
-    let Some(isa::Operand { value: Value::Address(address), .. }) = translated.last_mut() else { return };
+    let Some(isa::Operand { value: OperandValue::Address(address), .. }) = translated.last_mut() else { return };
     while address.parts.len() <= bracket {
         address.parts.push(AddressPart::default());
     }
@@ -235,7 +235,7 @@ fn add_to_address(function: &Function, translated: &mut [isa::Operand], bracket:
 
 /// Moves the modifiers of an address to its last bracket, which is where the machine's text prints them.
 fn move_suffixes_to_last_bracket(operand: &mut isa::Operand) {
-    if let isa::Operand { value: Value::Address(address), suffixes, .. } = operand
+    if let isa::Operand { value: OperandValue::Address(address), suffixes, .. } = operand
         && let Some(last) = address.parts.last_mut()
     {
         last.suffixes = std::mem::take(suffixes);
@@ -246,12 +246,14 @@ fn move_suffixes_to_last_bracket(operand: &mut isa::Operand) {
 /// that its registers stay consecutive.
 fn complete_descriptor(operands: &mut [isa::Operand]) {
     let register = |operand: &isa::Operand| match &operand.value {
-        Value::Address(address) => address.parts.first().and_then(|part| part.registers.first()).and_then(|register| register.number),
+        OperandValue::Address(address) => {
+            address.parts.first().and_then(|part| part.registers.first()).and_then(|register| register.number)
+        }
         _ => None,
     };
     for at in 1..operands.len() {
         let first = register(&operands[at - 1]);
-        let Value::Address(address) = &mut operands[at].value else { continue };
+        let OperandValue::Address(address) = &mut operands[at].value else { continue };
         if address.word == Symbol::NAME_idesc
             && let Some(own) = address.parts.first_mut().and_then(|part| part.registers.first_mut())
         {
@@ -267,13 +269,13 @@ fn join_register_and_number(opcode: Opcode, operands: &mut SmallVec<[isa::Operan
     }
     for at in 1..operands.len() {
         let place = match operands[at].value {
-            Value::Integer(number) => BranchNumber { number, distance: number },
-            Value::Relative(distance) => BranchNumber { number: distance, distance },
-            Value::Place(place) => place,
+            OperandValue::Integer(number) => BranchNumber { number, distance: number },
+            OperandValue::Relative(distance) => BranchNumber { number: distance, distance },
+            OperandValue::Place(place) => place,
             _ => continue,
         };
-        if let Value::Register(file @ (RegFile::General | RegFile::Uniform), number) = operands[at - 1].value {
-            operands[at - 1].value = Value::RegisterAndNumber(file, number, place);
+        if let OperandValue::Register(file @ (RegFile::General | RegFile::Uniform), number) = operands[at - 1].value {
+            operands[at - 1].value = OperandValue::RegisterAndNumber(file, number, place);
             operands.remove(at);
             return;
         }

@@ -1,6 +1,6 @@
 //! Checks the instruction table for contradictions: bits with two meanings, two forms that match the same word, unused fields.
 
-use crate::model::{Bits, BracketPart, Core, Form, Guard, Instruction, Piece, TARGETS, Table, Term};
+use crate::model::{Bits, BracketPart, Core, Form, GuardKind, Instruction, Piece, TARGETS, Table, Term};
 use crate::parse::Error;
 
 /// Bits of the opcode, the guard and the control word. Fields must not use them.
@@ -127,7 +127,7 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
     let usages = uses(instruction, form);
     for (position, usage) in usages.iter().enumerate() {
         let reserved = if usage.is_reuse { RESERVED } else { RESERVED | REUSE };
-        let reserved = if form.guard == Guard::None { reserved & !0xf000 } else { reserved };
+        let reserved = if form.guard == GuardKind::None { reserved & !0xf000 } else { reserved };
         if usage.mask & reserved != 0 {
             return Err(fail(format!("bits {:#x} belong to the opcode, guard or control", usage.mask & reserved)));
         }

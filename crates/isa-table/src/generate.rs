@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::check::{identity, uses};
-use crate::model::{Bits, BracketPart, Core, Form, Guard, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
+use crate::model::{
+    Bits, BracketPart, Core, Form, GuardKind, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term,
+};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};
@@ -183,9 +185,9 @@ impl Writer<'_> {
         let carried = uses(instruction, form).iter().fold(mask, |mask, usage| mask | usage.mask);
         let priority = priority(form);
         let guard = match form.guard {
-            Guard::Predicate => "Predicate",
-            Guard::Uniform => "Uniform",
-            Guard::None => "None",
+            GuardKind::Predicate => "Predicate",
+            GuardKind::Uniform => "Uniform",
+            GuardKind::None => "None",
         };
         let operands: Vec<String> = form.operands.iter().map(|slot| self.slot(slot)).collect();
         let excluded = match &form.excluded {
@@ -194,7 +196,7 @@ impl Writer<'_> {
         };
         let _ = writeln!(
             out,
-            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:{excluded},guard:Guard::{guard},\
+            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:{excluded},guard:GuardKind::{guard},\
              sets_read_barrier:{},sets_write_barrier:{},priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
             form.targets,
             !form.never_read_barrier,

@@ -72,7 +72,7 @@ impl Bits {
 
 /// The kind of predicate that guards a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guard {
+pub enum GuardKind {
     /// A predicate (`P`).
     Predicate,
     /// A uniform predicate (`UP`).
@@ -95,7 +95,7 @@ pub struct Form {
     /// A value of some bits that words of this form may not have; it may share no bits with `fixed`.
     pub excluded: Option<(Bits, u64)>,
     /// The kind of guard.
-    pub guard: Guard,
+    pub guard: GuardKind,
     /// Whether the form may not set a read barrier (a scoreboard released when the operands have been read).
     pub never_read_barrier: bool,
     /// Whether the form may not set a write barrier (a scoreboard released when the results are written).

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::{Bits, Field, Form, Guard, Instruction, TARGETS, Table};
+use crate::model::{Bits, Field, Form, GuardKind, Instruction, TARGETS, Table};
 use crate::template;
 
 /// An error in a table file.
@@ -177,7 +177,7 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
         fixed: Vec::new(),
         with: Vec::new(),
         excluded: None,
-        guard: Guard::Predicate,
+        guard: GuardKind::Predicate,
         never_read_barrier: false,
         never_write_barrier: false,
         modifiers: Vec::new(),
@@ -201,8 +201,8 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
             }
             "guard" => {
                 form.guard = match words.next() {
-                    Some("UP") => Guard::Uniform,
-                    Some("none") => Guard::None,
+                    Some("UP") => GuardKind::Uniform,
+                    Some("none") => GuardKind::None,
                     _ => return Err("guard is UP or none".into()),
                 }
             }

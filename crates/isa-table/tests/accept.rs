@@ -1,6 +1,8 @@
 //! Parses small tables and checks the resulting model.
 
-use oriole_isa_table::{Bits, BracketPart, Core, Form, Guard, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, Table, Term, check};
+use oriole_isa_table::{
+    Bits, BracketPart, Core, Form, GuardKind, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, Table, Term, check,
+};
 
 /// Parses a valid table with one instruction.
 fn instruction(text: &str) -> Instruction {
@@ -123,11 +125,11 @@ fn head_of_a_form() {
     assert_eq!(form.targets, 0b1_0000_1100, "75, 80 and 90 are the third, fourth and ninth target");
     assert_eq!(form.fixed, [(bits(&[(91, 1)]), 1), (bits(&[(81, 3)]), 7)]);
     assert_eq!(form.with, [(bits(&[(64, 8)]), 255)]);
-    assert_eq!(form.guard, Guard::Uniform);
+    assert_eq!(form.guard, GuardKind::Uniform);
     assert_eq!(form.excluded, None);
     let excluding = instruction("FOO\n  form 221 on 90 not 24:8=255 never W\n     R(16), R(24)\n");
     assert_eq!(excluding.forms[0].excluded, Some((bits(&[(24, 8)]), 255)));
-    assert_eq!(template(" R(16)").guard, Guard::Predicate);
+    assert_eq!(template(" R(16)").guard, GuardKind::Predicate);
     let never = |clause: &str| {
         let form = instruction(&format!("FOO\n  form 221 on 90{clause}\n     R(16)\n")).forms.remove(0);
         (form.never_read_barrier, form.never_write_barrier)

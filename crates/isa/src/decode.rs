@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use crate::encodings::table_column;
-use crate::instruction::{Address, AddressPart, AddressRegister, BranchNumber, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchNumber, InstGuard, Instruction, Operand, OperandValue, Symbols};
 use crate::select::fill;
 use crate::table::{self, Bits, BracketPart, Core, Form, FormId, NumberFormat, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
 use crate::{Control, Target};
@@ -70,8 +70,8 @@ pub fn decode(word: u128, target: Target) -> Option<Instruction> {
 pub(crate) fn read(id: FormId, word: u128) -> Instruction {
     let form = id.form();
     let guard = match form.guard {
-        table::Guard::None => Guard::ALWAYS,
-        kind => Guard { predicate: (word >> 12) as u8 & 7, negated: word >> 15 & 1 == 1, uniform: kind == table::Guard::Uniform },
+        table::GuardKind::None => InstGuard::ALWAYS,
+        kind => InstGuard { predicate: (word >> 12) as u8 & 7, negated: word >> 15 & 1 == 1, uniform: kind == table::GuardKind::Uniform },
     };
     let mut control = Control::of(word);
     let operands = form.operands.iter().map(|slot| operand(slot, word, &mut control)).collect();
@@ -125,35 +125,37 @@ fn operand(slot: &Slot, word: u128, control: &mut Control) -> Operand {
 }
 
 /// Reads the value of an operand.
-fn value(core: &Core, word: u128) -> Value {
+fn value(core: &Core, word: u128) -> OperandValue {
     match core {
-        Core::Register(file, bits) => Value::Register(*file, register_number(*file, bits, word)),
+        Core::Register(file, bits) => OperandValue::Register(*file, register_number(*file, bits, word)),
         Core::Number(format, bits) => number(*format, bits, word),
         Core::RegisterAndNumber(file, register, format, bits) => {
             let number = integer(*format, bits, word);
-            Value::RegisterAndNumber(*file, register_number(*file, register, word), BranchNumber { number, distance: number })
+            OperandValue::RegisterAndNumber(*file, register_number(*file, register, word), BranchNumber { number, distance: number })
         }
-        Core::Literal(name) => Value::Name(*name),
+        Core::Literal(name) => OperandValue::Name(*name),
         Core::Field(id) => {
             let field = id.field();
             let stored = field.bits.stored(word);
             let known = field.spellings[stored as usize].and_then(|spelling| spelling.first().copied());
-            Value::Name(known.unwrap_or_else(|| Symbol::invalid(stored)))
+            OperandValue::Name(known.unwrap_or_else(|| Symbol::invalid(stored)))
         }
         Core::Address(prefix, parts) => {
-            Value::Address(Box::new(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() }))
+            OperandValue::Address(Box::new(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() }))
         }
     }
 }
 
-fn number(format: NumberFormat, bits: &Bits, word: u128) -> Value {
+fn number(format: NumberFormat, bits: &Bits, word: u128) -> OperandValue {
     match format {
         NumberFormat::Unsigned | NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute => {
-            Value::Integer(integer(format, bits, word))
+            OperandValue::Integer(integer(format, bits, word))
         }
-        NumberFormat::Relative => Value::Relative(bits.signed(word)),
-        NumberFormat::Set => Value::Set(bits.unsigned(word)),
-        NumberFormat::F32 | NumberFormat::F64High | NumberFormat::F16 | NumberFormat::Bf16 => Value::Float(format, bits.unsigned(word)),
+        NumberFormat::Relative => OperandValue::Relative(bits.signed(word)),
+        NumberFormat::Set => OperandValue::Set(bits.unsigned(word)),
+        NumberFormat::F32 | NumberFormat::F64High | NumberFormat::F16 | NumberFormat::Bf16 => {
+            OperandValue::Float(format, bits.unsigned(word))
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, BranchNumber, Instruction, Operand, Value};
+use crate::instruction::{AddressPart, AddressRegister, BranchNumber, Instruction, Operand, OperandValue};
 use crate::table::{self, Bits, BracketPart, Core, FieldId, FieldSpec, Form, NumberFormat, Piece, RegFile, Sign, Slot, Symbol, Term};
 
 /// Largest number of modifiers in the spelling of one field value.
@@ -60,8 +60,8 @@ impl Filler {
     /// Encodes a whole instruction; returns `None` if the form cannot hold it.
     pub(crate) fn run(mut self, form: &Form, instruction: &Instruction) -> Option<Filler> {
         let guard = instruction.guard;
-        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
-            || form.guard == table::Guard::None && !guard.is_always()
+        if guard.uniform != (form.guard == table::GuardKind::Uniform) && !guard.is_always()
+            || form.guard == table::GuardKind::None && !guard.is_always()
         {
             return None;
         }
@@ -251,40 +251,44 @@ impl Filler {
     }
 
     /// Stores the value of an operand in its slot; returns false if kind, register file or range does not fit.
-    fn core(&mut self, core: &Core, value: &Value) -> bool {
+    fn core(&mut self, core: &Core, value: &OperandValue) -> bool {
         match (core, value) {
-            (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
-            (Core::Number(NumberFormat::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
-            (Core::Number(NumberFormat::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
-            (Core::Number(NumberFormat::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
-            (Core::Number(format, bits), Value::Integer(number) | Value::Place(BranchNumber { number, .. })) if is_integer(*format) => {
+            (Core::Register(file, bits), OperandValue::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
+            (Core::Number(NumberFormat::Relative, bits), OperandValue::Relative(distance)) => self.offset(bits, *distance),
+            (Core::Number(NumberFormat::Set, bits), OperandValue::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
+            (Core::Number(NumberFormat::Relative, bits), OperandValue::Place(place)) => self.offset(bits, place.distance),
+            (Core::Number(format, bits), OperandValue::Integer(number) | OperandValue::Place(BranchNumber { number, .. }))
+                if is_integer(*format) =>
+            {
                 self.integer(*format, bits, *number)
             }
-            (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
-            (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
+            (Core::Number(format, bits), OperandValue::Float(given, stored)) => format == given && self.assign(bits, *stored),
+            (Core::Number(format, bits), OperandValue::Real(number)) if is_float(*format) => {
+                self.assign(bits, float::bits(*format, *number))
+            }
             // An integer for a float operand is its encoding: `0x7ff00000`.
-            (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
+            (Core::Number(format, bits), OperandValue::Integer(stored)) if is_float(*format) => {
                 u64::try_from(*stored).is_ok_and(|stored| stored <= bits.limit() && self.assign(bits, stored))
             }
-            (Core::Number(format, bits), Value::Nan { negative, quiet }) if is_float(*format) => {
+            (Core::Number(format, bits), OperandValue::Nan { negative, quiet }) if is_float(*format) => {
                 self.assign(bits, float::nan(*format, *negative, *quiet))
             }
-            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
+            (Core::RegisterAndNumber(file, register, format, bits), OperandValue::RegisterAndNumber(given, number, place)) => {
                 let fits = *file == *given && self.register(*file, register, *number);
                 let is_relative = *format == NumberFormat::Relative;
                 fits && if is_relative { self.offset(bits, place.distance) } else { self.integer(*format, bits, place.number) }
             }
-            (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
+            (Core::RegisterAndNumber(file, register, format, bits), OperandValue::Register(given, number)) => {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
             }
-            (Core::Literal(name), Value::Name(given)) => name == given,
+            (Core::Literal(name), OperandValue::Name(given)) => name == given,
             // The parser reads a fixed operand such as `0x1` as a number and `PT` as a register.
-            (Core::Literal(name), Value::Integer(number)) => name.spelling() == format!("{number:#x}"),
-            (Core::Literal(name), Value::Register(file, None)) => {
+            (Core::Literal(name), OperandValue::Integer(number)) => name.spelling() == format!("{number:#x}"),
+            (Core::Literal(name), OperandValue::Register(file, None)) => {
                 name.spelling().strip_prefix(file.prefix()).is_some_and(|letter| letter.chars().eq(file.constant_letter()))
             }
-            (Core::Field(id), Value::Name(given)) => self.name(*id, *given),
-            (Core::Address(word, parts), Value::Address(address)) => {
+            (Core::Field(id), OperandValue::Name(given)) => self.name(*id, *given),
+            (Core::Address(word, parts), OperandValue::Address(address)) => {
                 *word == address.word
                     && parts.len() == address.parts.len()
                     && parts.iter().zip(&address.parts).all(|(part, given)| self.part(part, given))

@@ -9,7 +9,7 @@
 
 use smallvec::SmallVec;
 
-use crate::instruction::{Address, Instruction, Operand, Value};
+use crate::instruction::{Address, Instruction, Operand, OperandValue};
 use crate::table::{RegFile, Symbol};
 use crate::widths::{Extent, OperandPurpose, OperandRole, extent, source_roles};
 
@@ -98,7 +98,7 @@ pub fn accesses(instruction: &Instruction) -> Accesses {
 /// Returns whether the rules of `widths.tbl` count a written operand among the destinations. Predicates are always single registers, so
 /// the rules do not count them.
 fn counts_as_destination(operand: &Operand) -> bool {
-    !matches!(operand.value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
+    !matches!(operand.value, OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
 }
 
 /// Collects the accesses of one operand.
@@ -113,7 +113,7 @@ impl Lister<'_> {
     /// Adds the accesses of one operand. `destinations` and `sources` are the numbers of earlier operands of each kind.
     fn operand(&mut self, operand: &Operand, written: bool, destinations: u8, sources: u8) {
         match &operand.value {
-            &Value::Register(file, Some(first)) | &Value::RegisterAndNumber(file, Some(first), _) => {
+            &OperandValue::Register(file, Some(first)) | &OperandValue::RegisterAndNumber(file, Some(first), _) => {
                 let extent = if matches!(file, RegFile::Predicate | RegFile::UniformPredicate) {
                     Extent::SINGLE
                 } else if written {
@@ -127,8 +127,8 @@ impl Lister<'_> {
                 };
                 self.push(file, first, extent, AccessPlace::Plain(self.number), written);
             }
-            Value::Address(address) => self.address(address, sources),
-            &Value::Name(name) => self.all_predicates(name),
+            OperandValue::Address(address) => self.address(address, sources),
+            &OperandValue::Name(name) => self.all_predicates(name),
             _ => {}
         }
     }
@@ -176,7 +176,7 @@ impl Lister<'_> {
             _ => return,
         };
         let mask = match self.instruction.operands.last().map(|operand| &operand.value) {
-            Some(&Value::Integer(mask)) => mask as u64,
+            Some(&OperandValue::Integer(mask)) => mask as u64,
             _ => u64::MAX,
         };
         let written = self.number == 0;

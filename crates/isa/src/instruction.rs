@@ -14,7 +14,7 @@ pub struct Instruction {
     /// The mnemonic.
     pub opcode: Opcode,
     /// The guard predicate.
-    pub guard: Guard,
+    pub guard: InstGuard,
     /// Modifiers of the mnemonic, in the order in which they are printed.
     pub modifiers: Symbols,
     /// Operands in the order in which they are printed. Operands that a form does not print at their default value may be absent.
@@ -33,8 +33,10 @@ impl Instruction {
         let mut written: SmallVec<[bool; 6]> = self.operands.iter().map(|_| false).collect();
         let mut at = 0;
         for leading in self.opcode.properties().leading {
-            let file =
-                self.operands.get(at).and_then(|operand| if let Value::Register(file, _) = operand.value { Some(file) } else { None });
+            let file = self
+                .operands
+                .get(at)
+                .and_then(|operand| if let OperandValue::Register(file, _) = operand.value { Some(file) } else { None });
             if file.is_some_and(|file| leading.files.contains(&file)) {
                 written[at] = leading.written;
                 at += 1;
@@ -64,7 +66,7 @@ impl Instruction {
 
 /// A guard predicate and whether it is negated. Predicate number 7 is `PT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Guard {
+pub struct InstGuard {
     /// Number of the predicate register.
     pub predicate: u8,
     /// Whether the instruction executes when the predicate is false.
@@ -73,9 +75,9 @@ pub struct Guard {
     pub uniform: bool,
 }
 
-impl Guard {
+impl InstGuard {
     /// The guard of an unconditional instruction.
-    pub const ALWAYS: Guard = Guard { predicate: 7, negated: false, uniform: false };
+    pub const ALWAYS: InstGuard = InstGuard { predicate: 7, negated: false, uniform: false };
 
     /// Returns whether the instruction executes unconditionally.
     pub fn is_always(self) -> bool {
@@ -87,7 +89,7 @@ impl Guard {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operand {
     /// The register, number, name or address.
-    pub value: Value,
+    pub value: OperandValue,
     /// Arithmetic negation, printed `-`.
     pub negate: bool,
     /// Bitwise complement, printed `~`.
@@ -102,15 +104,15 @@ pub struct Operand {
     pub suffixes: Symbols,
 }
 
-impl From<Value> for Operand {
-    fn from(value: Value) -> Self {
+impl From<OperandValue> for Operand {
+    fn from(value: OperandValue) -> Self {
         Operand { value, negate: false, invert: false, not: false, absolute: false, reuse: false, suffixes: Symbols::new() }
     }
 }
 
 /// The value of an operand without its sign operators.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum OperandValue {
     /// A register; `None` is the constant register of the file (`RZ`, `PT`).
     Register(RegFile, Option<u16>),
     /// An integer.

@@ -70,16 +70,16 @@ impl Printer<'_> {
         }
     }
 
-    fn guard(&mut self, guard: table::Guard) {
+    fn guard(&mut self, guard: table::GuardKind) {
         let (predicate, negated) = ((self.word >> 12) as u8 & 7, self.word >> 15 & 1 == 1);
-        if guard == table::Guard::None || (predicate == 7 && !negated) {
+        if guard == table::GuardKind::None || (predicate == 7 && !negated) {
             return;
         }
         self.out.push('@');
         if negated {
             self.out.push('!');
         }
-        let file = if guard == table::Guard::Uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
+        let file = if guard == table::GuardKind::Uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
         self.register(file, (predicate != 7).then_some(u16::from(predicate)));
         self.out.push(' ');
     }

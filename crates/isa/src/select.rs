@@ -25,7 +25,7 @@ use crate::alias;
 use crate::decode::read;
 use crate::encodings::table_set;
 use crate::fill::Filler;
-use crate::instruction::{Instruction, Operand, Value};
+use crate::instruction::{Instruction, Operand, OperandValue};
 use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
 
 /// The reason why an instruction has no encoding on a target.
@@ -130,11 +130,11 @@ fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
 /// [`Filler::run`].
 fn kinds_agree((slot, operand): (&Slot, &Operand)) -> bool {
     match (&slot.core, &operand.value) {
-        (Core::Register(file, _), Value::Register(given, _)) => file == given,
+        (Core::Register(file, _), OperandValue::Register(given, _)) => file == given,
         (Core::Register(..), _) => false,
-        (Core::Address(word, parts), Value::Address(address)) => *word == address.word && parts.len() == address.parts.len(),
+        (Core::Address(word, parts), OperandValue::Address(address)) => *word == address.word && parts.len() == address.parts.len(),
         (Core::Address(..), _) => false,
-        (Core::Number(..), Value::Register(..) | Value::Address(_)) => false,
+        (Core::Number(..), OperandValue::Register(..) | OperandValue::Address(_)) => false,
         _ => true,
     }
 }

@@ -235,7 +235,7 @@ pub struct FieldSpec {
 
 /// The kind of predicate that guards a form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Guard {
+pub enum GuardKind {
     /// A predicate (`P`).
     Predicate,
     /// A uniform predicate (`UP`).
@@ -262,7 +262,7 @@ pub struct Form {
     /// Bits, as a mask, and a value that words of this form may not have in them: nvdisasm rejects such words.
     pub excluded: Option<(u128, u128)>,
     /// The kind of guard.
-    pub guard: Guard,
+    pub guard: GuardKind,
     /// Whether the form may set a read barrier. nvdisasm rejects words that set one in a form that may not.
     pub sets_read_barrier: bool,
     /// Whether the form may set a write barrier. nvdisasm rejects words that set one in a form that may not.

@@ -9,7 +9,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::instruction::{Address, AddressPart, AddressRegister, BranchNumber, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchNumber, InstGuard, Instruction, Operand, OperandValue, Symbols};
 use crate::table::{Core, NumberFormat, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
@@ -122,9 +122,9 @@ impl<'t> Reader<'t> {
         Ok(Instruction { opcode, guard, modifiers, operands, control: Control::default(), form: None, residue: 0 })
     }
 
-    fn guard(&mut self) -> Result<Guard, ParseError> {
+    fn guard(&mut self) -> Result<InstGuard, ParseError> {
         if !self.eat("@") {
-            return Ok(Guard::ALWAYS);
+            return Ok(InstGuard::ALWAYS);
         }
         let negated = self.eat("!");
         let (file, number) = self.register()?.map_or_else(|| self.fail("predicate expected"), Ok)?;
@@ -134,7 +134,7 @@ impl<'t> Reader<'t> {
             RegFile::UniformPredicate => true,
             _ => return self.fail("a guard is a predicate"),
         };
-        Ok(Guard { predicate: number.unwrap_or(7) as u8, negated, uniform })
+        Ok(InstGuard { predicate: number.unwrap_or(7) as u8, negated, uniform })
     }
 
     /// Reads modifiers as long as a dot follows.
@@ -243,7 +243,7 @@ impl<'t> Reader<'t> {
 
     /// Parses an operand with its sign operators and suffixes.
     fn operand(&mut self) -> Result<Operand, ParseError> {
-        let mut operand = Operand::from(Value::Integer(0));
+        let mut operand = Operand::from(OperandValue::Integer(0));
         loop {
             if self.rest().starts_with('-') && !self.is_negative_number() {
                 self.at += 1;
@@ -279,12 +279,12 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses an operand without its sign operators and suffixes.
-    fn value(&mut self) -> Result<Value, ParseError> {
+    fn value(&mut self) -> Result<OperandValue, ParseError> {
         if self.rest().starts_with('`') {
-            return self.label_value().map(Value::Relative);
+            return self.label_value().map(OperandValue::Relative);
         }
         if let Some(distance) = self.distance()? {
-            return Ok(Value::Relative(distance));
+            return Ok(OperandValue::Relative(distance));
         }
         if self.eat("{") {
             return self.set();
@@ -296,10 +296,10 @@ impl<'t> Reader<'t> {
             return self.after_register(file, number);
         }
         match self.number()? {
-            Some(Number::Integer(number)) if self.branches => return Ok(Value::Place(self.place(number))),
-            Some(Number::Integer(value)) => return Ok(Value::Integer(value)),
-            Some(Number::Real(value)) => return Ok(Value::Real(value)),
-            Some(Number::Nan { negative, quiet }) => return Ok(Value::Nan { negative, quiet }),
+            Some(Number::Integer(number)) if self.branches => return Ok(OperandValue::Place(self.place(number))),
+            Some(Number::Integer(value)) => return Ok(OperandValue::Integer(value)),
+            Some(Number::Real(value)) => return Ok(OperandValue::Real(value)),
+            Some(Number::Nan { negative, quiet }) => return Ok(OperandValue::Nan { negative, quiet }),
             None => {}
         }
         let start = self.at;
@@ -310,7 +310,7 @@ impl<'t> Reader<'t> {
         self.at = start;
         let name = self.word(".");
         match Symbol::find(name) {
-            Some(symbol) if !name.is_empty() => Ok(Value::Name(symbol)),
+            Some(symbol) if !name.is_empty() => Ok(OperandValue::Name(symbol)),
             _ => {
                 self.at = start;
                 self.fail(if name.is_empty() {
@@ -357,26 +357,26 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the label, distance or number that may follow a register, as in `BRX R2 0x10`.
-    fn after_register(&mut self, file: RegFile, number: Option<u16>) -> Result<Value, ParseError> {
+    fn after_register(&mut self, file: RegFile, number: Option<u16>) -> Result<OperandValue, ParseError> {
         let start = self.at;
         if self.eat(" ") {
             if self.rest().starts_with('`') {
                 let distance = self.label_value()?;
-                return Ok(Value::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
+                return Ok(OperandValue::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
             }
             if let Some(distance) = self.distance()? {
-                return Ok(Value::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
+                return Ok(OperandValue::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
             }
             if let Some(Number::Integer(value)) = self.number()? {
-                return Ok(Value::RegisterAndNumber(file, number, self.place(value)));
+                return Ok(OperandValue::RegisterAndNumber(file, number, self.place(value)));
             }
             self.at = start;
         }
-        Ok(Value::Register(file, number))
+        Ok(OperandValue::Register(file, number))
     }
 
     /// Reads a set such as `{5,4,3}`; the opening brace has been read.
-    fn set(&mut self) -> Result<Value, ParseError> {
+    fn set(&mut self) -> Result<OperandValue, ParseError> {
         let Some(end) = self.rest().find('}') else { return self.fail("`}` missing") };
         let mut members = 0;
         for member in self.rest()[..end].split(',').filter(|member| !member.trim().is_empty()) {
@@ -386,11 +386,11 @@ impl<'t> Reader<'t> {
             }
         }
         self.at += end + 1;
-        Ok(Value::Set(members))
+        Ok(OperandValue::Set(members))
     }
 
     /// Reads the brackets of an address; `word` is the word before them, possibly empty.
-    fn address(&mut self, word: &str) -> Result<Value, ParseError> {
+    fn address(&mut self, word: &str) -> Result<OperandValue, ParseError> {
         let Some(symbol) = Symbol::find(word) else { return self.fail(format!("unknown kind of address {word}")) };
         let mut parts = SmallVec::new();
         while self.eat("[") {
@@ -414,7 +414,7 @@ impl<'t> Reader<'t> {
             }
             parts.push(part);
         }
-        Ok(Value::Address(Box::new(Address { word: symbol, parts })))
+        Ok(OperandValue::Address(Box::new(Address { word: symbol, parts })))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use crate::instruction::{Instruction, Symbols, Value};
+use crate::instruction::{Instruction, OperandValue, Symbols};
 use crate::table::{RegFile, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
 /// A rule: one line of the file, for one instruction.
@@ -186,10 +186,10 @@ fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -
         }
         Condition::Own(known) => suffixes.iter().any(|suffix| known.contains(suffix)),
         Condition::Named(names) => {
-            instruction.operands.iter().any(|operand| matches!(&operand.value, Value::Name(name) if names.contains(name)))
+            instruction.operands.iter().any(|operand| matches!(&operand.value, OperandValue::Name(name) if names.contains(name)))
         }
         Condition::UniformAddress => instruction.operands.iter().any(|operand| match &operand.value {
-            Value::Address(address) if address.word.spelling().is_empty() => {
+            OperandValue::Address(address) if address.word.spelling().is_empty() => {
                 address.parts.iter().flat_map(|part| &part.registers).any(|register| register.file == RegFile::Uniform)
             }
             _ => false,
@@ -234,9 +234,9 @@ fn repeats(modifier: &str) -> Option<u16> {
 
 /// Returns the mask of components or words: the last operand that is not a register, if it is an integer; otherwise all ones.
 fn mask(instruction: &Instruction) -> u64 {
-    let last = instruction.operands.iter().rev().find(|operand| !matches!(operand.value, Value::Register(..)));
+    let last = instruction.operands.iter().rev().find(|operand| !matches!(operand.value, OperandValue::Register(..)));
     match last.map(|operand| &operand.value) {
-        Some(Value::Integer(number)) => *number as u64,
+        Some(OperandValue::Integer(number)) => *number as u64,
         _ => u64::MAX,
     }
 }

@@ -7,3 +7,4 @@ mod properties;
 mod random_words;
 mod select;
 mod support;
+mod targets;

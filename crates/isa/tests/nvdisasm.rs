@@ -26,8 +26,8 @@ const HEADER: &str = "Values that a form has and a target refuses: target word |
 const REFUSED: &str = "(refused)";
 const NO_TEXT: &str = "(no text)";
 
-/// The targets that are compared without `ORIOLE_REFRESH`: the oldest and one of each later generation with encodings of its own.
-const SAMPLE: [u16; 5] = [75, 80, 90, 100, 120];
+/// The targets that are compared without `ORIOLE_REFRESH`: the oldest, Hopper, and the latest.
+const SAMPLE: [u16; 3] = [75, 90, 120];
 
 /// Limit on the new refusals per target; each costs a start of nvdisasm.
 const MOST_REFUSALS: usize = 20;
@@ -188,7 +188,7 @@ fn nvdisasm_reads_what_the_encoder_writes() {
         workers.into_iter().flat_map(|worker: thread::ScopedJoinHandle<'_, BTreeSet<String>>| worker.join().unwrap()).collect()
     });
     println!("{total} words, {} differ", found.len());
-    assert!(total > if takes_all { 90_000 } else { 37_000 }, "only {total} words");
+    assert!(total > if takes_all { 90_000 } else { 20_000 }, "only {total} words");
     let is_compared = |target: &str| is_compared(Target::parse(target).expect("a target").number());
     compare_with_list(LIST, HEADER, &found, |line| line.split(' ').next().is_some_and(is_compared));
 }
@@ -198,11 +198,12 @@ fn nvdisasm_reads_what_the_encoder_writes() {
 const DEPENDS_ON_THE_WORD: [&str; 2] = ["CCTL", "CCTLL"];
 
 /// A form may set scoreboards if and only if the table does not say `never`. All forms that may are tested with both scoreboards; of the
-/// others every seventh word, because each costs a start of nvdisasm.
+/// others every 28th word, with `ORIOLE_REFRESH` every seventh, because each costs a start of nvdisasm.
 #[test]
 fn nvdisasm_refuses_scoreboards_that_a_form_never_sets() {
     let Some(tool) = oriole_oracles::tool("nvdisasm") else { return };
     let (mut taken, mut refused) = (0, 0);
+    let step = if oriole_oracles::compares_everything() { 7 } else { 28 };
     for number in [75, 90, 100, 120] {
         let mut bases: BTreeMap<FormId, (Target, u128)> = BTreeMap::new();
         for record in records("corpus").into_iter().filter(|record| record.target.number() == number) {
@@ -226,10 +227,10 @@ fn nvdisasm_refuses_scoreboards_that_a_form_never_sets() {
         if let Err(position) = ask(&tool, target, &may) {
             panic!("{target}: nvdisasm refuses {:032x} {:?}", may[position], print(may[position], target, 0));
         }
-        for word in may_not.into_iter().step_by(7) {
+        for word in may_not.into_iter().step_by(step) {
             refused += 1;
             assert!(ask(&tool, target, &[word]).is_err(), "{target}: nvdisasm takes {word:032x} {:?}", print(word, target, 0));
         }
     }
-    assert!(taken > 5000 && refused > 60, "{taken} words taken, {refused} refused");
+    assert!(taken > 5000 && refused > 420 / step, "{taken} words taken, {refused} refused");
 }

@@ -1,7 +1,7 @@
 //! Checks the static properties against the forms: written operands precede those that are read.
 
 use oriole_isa::table::FormId;
-use oriole_isa::{Instruction, Latency, Opcode, RegFile, Target, Value, decode, parse};
+use oriole_isa::{Instruction, Latency, Opcode, OperandValue, RegFile, Target, decode, parse};
 
 /// Instructions that read a predicate directly after their last destination.
 const PREDICATE_SOURCE_FIRST: &[&str] = &["ELECT", "PLOP3", "UPLOP3", "VOTE", "VOTEU"];
@@ -20,8 +20,8 @@ fn one_of_each_form() -> impl Iterator<Item = Instruction> {
     })
 }
 
-fn is_predicate(value: &Value) -> bool {
-    matches!(value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
+fn is_predicate(value: &OperandValue) -> bool {
+    matches!(value, OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
 }
 
 #[test]

@@ -24,16 +24,16 @@ include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
 /// A function of the library.
 #[derive(Clone, Copy)]
-struct Routine {
+pub(crate) struct Routine {
     /// Its index in `LIBRARY`.
-    number: usize,
+    pub number: usize,
     module: &'static Module,
     function: &'static Function,
     body: &'static Body,
 }
 
 /// Returns the library function of a name. Parses it at the first use in the process.
-fn find(name: &str) -> Option<Routine> {
+pub(crate) fn find(name: &str) -> Option<Routine> {
     static MODULES: [OnceLock<Module>; LIBRARY.len()] = [const { OnceLock::new() }; LIBRARY.len()];
     let number = LIBRARY.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
     let module = MODULES[number].get_or_init(|| read(LIBRARY[number].1));
@@ -254,13 +254,7 @@ impl<'m> Select<'m> {
 
 #[cfg(test)]
 mod tests {
-    use oriole_isa::Target;
-    use oriole_ptx::ast::FunctionId;
-    use oriole_support::Index;
-
     use super::{LIBRARY, Routine, find};
-    use crate::recording::RecordingState;
-    use crate::{Layout, Linking, SelectCaches, SelectOptions, select_function_with};
 
     #[test]
     fn every_function_is_valid_and_found_by_its_name() {
@@ -272,34 +266,5 @@ mod tests {
             assert_eq!(module.name(function.name), *name);
         }
         assert!(find("__oriole_nothing").is_none());
-    }
-
-    /// Selects a kernel with the given guards before a division that is a library function without branches; returns what is then known
-    /// about that function.
-    fn state_after(guards: &[&str]) -> RecordingState {
-        let divisions: String = guards.iter().map(|guard| format!("{guard} div.full.f32 %f, %f, %g;\n")).collect();
-        let registers = ".reg .pred %p;\n.reg .f32 %f, %g;\n";
-        let text = format!(".version 8.0\n.target sm_75\n.address_size 64\n.entry k()\n{{\n{registers}{divisions}ret;\n}}\n");
-        let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
-        let (id, target) = (FunctionId::new(0), Target::parse("sm_75").expect("a target"));
-        let layout = Layout::new(&module, Linking::Whole).expect("a layout");
-        let mut caches = SelectCaches::new(target);
-        select_function_with(&mut caches, &module, id, &layout.variables_of(&module, id, target), SelectOptions::default())
-            .expect("it can be selected");
-        caches.recording(find("__oriole_div_full_f32").expect("the function").number)
-    }
-
-    #[test]
-    fn a_body_is_recorded_at_its_second_use_without_a_guard() {
-        let is_recorded = |guards: &[&str]| match state_after(guards) {
-            RecordingState::Nothing => "nothing",
-            RecordingState::UsedOnce => "used",
-            RecordingState::Code(_) => "recorded",
-        };
-        assert_eq!(is_recorded(&[""]), "used");
-        assert_eq!(is_recorded(&["", ""]), "recorded");
-        assert_eq!(is_recorded(&["@%p", "@%p", "@%p"]), "nothing");
-        assert_eq!(is_recorded(&["", "@%p", "@%p"]), "used");
-        assert_eq!(is_recorded(&["", "", "@%p"]), "recorded");
     }
 }

@@ -319,7 +319,7 @@ impl<'m> Select<'m> {
     }
 
     /// Converts a PTX guard.
-    fn guard(&mut self, guard: ast::Guard) -> Result<Guard, Unsupported> {
+    fn guard(&mut self, guard: ast::PtxGuard) -> Result<Guard, Unsupported> {
         let kind = match guard.source {
             GuardSource::Register(register) => {
                 let value = self.variable(register, 0);

@@ -1,7 +1,7 @@
 //! The code of a library function is the same whether its body is selected or copied from a recording.
 
 use oriole_isa::Target;
-use oriole_isel::{Layout, Linking, select_function};
+use oriole_isel::{Layout, Linking, SelectCaches, SelectOptions, select_function, select_function_with};
 use oriole_ptx::ast::FunctionId;
 use oriole_support::Index;
 
@@ -63,4 +63,30 @@ fn copies_of_a_body_are_what_selection_writes() {
             assert_eq!(selected(&text, target), first, "{instruction}");
         }
     }
+}
+
+/// Returns whether the division that is a library function without branches is recorded after its uses in a kernel with the given guards.
+fn is_recorded(guards: &[&str]) -> bool {
+    let divisions: String = guards.iter().map(|guard| format!("{guard} div.full.f32 %f, %f, %g;\n")).collect();
+    let registers = ".reg .pred %p;\n.reg .f32 %f, %g;\n";
+    let text = format!(".version 8.0\n.target sm_75\n.address_size 64\n.entry k()\n{{\n{registers}{divisions}ret;\n}}\n");
+    let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+    let (id, target) = (FunctionId::new(0), Target::parse("sm_75").expect("a target"));
+    let layout = Layout::new(&module, Linking::Whole).expect("a layout");
+    let mut caches = SelectCaches::new(target);
+    select_function_with(&mut caches, &module, id, &layout.variables_of(&module, id, target), SelectOptions::default())
+        .expect("it can be selected");
+    caches.is_recorded("__oriole_div_full_f32")
+}
+
+#[test]
+fn a_body_is_recorded_at_its_second_use_without_a_guard() {
+    assert!(!is_recorded(&[""]));
+    assert!(is_recorded(&["", ""]));
+    assert!(is_recorded(&["", "", "@%p"]));
+    // A use under a guard does not count, and does not make the earlier use forgotten.
+    assert!(!is_recorded(&["@%p", "@%p", "@%p"]));
+    assert!(!is_recorded(&["@%p", "@%p", ""]));
+    assert!(!is_recorded(&["", "@%p", "@%p"]));
+    assert!(is_recorded(&["", "@%p", ""]));
 }

@@ -37,12 +37,12 @@ pub struct KernelTest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     pub name: String,
-    pub value: Value,
+    pub value: ParameterValue,
 }
 
 /// The value of an argument.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum ParameterValue {
     /// A pointer to a buffer that is allocated for this argument.
     Buffer {
         element: Element,
@@ -107,8 +107,8 @@ impl KernelTest {
     /// Returns the element type and the number of elements of a buffer, texture or surface.
     pub fn buffer(&self, name: &str) -> Option<(Element, usize)> {
         self.parameters.iter().find(|parameter| parameter.name == name).and_then(|parameter| match parameter.value {
-            Value::Buffer { element, count, .. } => Some((element, count)),
-            Value::Image(ref image) => Some((image.element, image.count())),
+            ParameterValue::Buffer { element, count, .. } => Some((element, count)),
+            ParameterValue::Image(ref image) => Some((image.element, image.count())),
             _ => None,
         })
     }

@@ -1,6 +1,6 @@
 //! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
-use crate::{Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, Segment, Source, TensorMap, Tolerance, Value};
+use crate::{Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Segment, Source, TensorMap, Tolerance};
 use std::fmt::Write;
 
 /// The first line of every kernel test.
@@ -82,7 +82,7 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
         }
         ["param", name] => {
             let value = read_parameter(value)?;
-            if let Value::TensorMap(map) = &value {
+            if let ParameterValue::TensorMap(map) = &value {
                 check_tensor(test, map)?;
             }
             test.parameters.push(Parameter { name: (*name).to_owned(), value });
@@ -100,8 +100,8 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
 /// Fails if the buffers of a test have more elements than the limit.
 fn check_elements(test: &KernelTest) -> Result<(), String> {
     let counts = test.parameters.iter().filter_map(|parameter| match parameter.value {
-        Value::Buffer { count, .. } => Some(count),
-        Value::Image(ref image) => Some(image.count()),
+        ParameterValue::Buffer { count, .. } => Some(count),
+        ParameterValue::Image(ref image) => Some(image.count()),
         _ => None,
     });
     match counts.fold(0, usize::saturating_add) {
@@ -134,25 +134,25 @@ fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
 }
 
 /// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff`, `u16 = ffff` or `texture f32 8x8 clamp = FILL`.
-fn read_parameter(text: &str) -> Result<Value, String> {
+fn read_parameter(text: &str) -> Result<ParameterValue, String> {
     let (kind, value) = text.split_once('=').ok_or("no `=`")?;
     let (kind, value) = (kind.trim(), value.trim());
     if kind.starts_with("tensormap ") {
-        return Ok(Value::TensorMap(TensorMap::read(kind, value)?));
+        return Ok(ParameterValue::TensorMap(TensorMap::read(kind, value)?));
     }
     if kind.starts_with("texture ") || kind.starts_with("surface ") {
-        return Ok(Value::Image(Image::read(kind, read_fill(value)?)?));
+        return Ok(ParameterValue::Image(Image::read(kind, read_fill(value)?)?));
     }
     if let Some((name, count)) = kind.strip_suffix(']').and_then(|kind| kind.split_once('[')) {
         let count = count.parse().map_err(|_| "the count is no number")?;
         if name == "bytes" {
-            return Ok(Value::Bytes(read_bytes(value, count)?));
+            return Ok(ParameterValue::Bytes(read_bytes(value, count)?));
         }
         let element = Element::from_name(name).ok_or("unknown element type")?;
-        return Ok(Value::Buffer { element, count, fill: read_fill(value)? });
+        return Ok(ParameterValue::Buffer { element, count, fill: read_fill(value)? });
     }
     let element = Element::from_name(kind).ok_or("unknown type")?;
-    Ok(Value::Scalar { element, bits: read_hex(value)? })
+    Ok(ParameterValue::Scalar { element, bits: read_hex(value)? })
 }
 
 fn read_hex(text: &str) -> Result<u64, String> {
@@ -269,14 +269,14 @@ impl KernelTest {
 impl Parameter {
     fn text(&self) -> String {
         let value = match &self.value {
-            Value::Buffer { element, count, fill } => format!("{}[{count}] = {}", element.name(), fill.text(*count)),
-            Value::Scalar { element, bits } => format!("{} = {bits:x}", element.name()),
-            Value::Bytes(bytes) => {
+            ParameterValue::Buffer { element, count, fill } => format!("{}[{count}] = {}", element.name(), fill.text(*count)),
+            ParameterValue::Scalar { element, bits } => format!("{} = {bits:x}", element.name()),
+            ParameterValue::Bytes(bytes) => {
                 let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("bytes[{}] = {}", bytes.len(), words.join(" "))
             }
-            Value::TensorMap(map) => format!("{} = {}", map.text(), map.buffer),
-            Value::Image(image) => format!("{} = {}", image.text(), image.fill.text(image.count())),
+            ParameterValue::TensorMap(map) => format!("{} = {}", map.text(), map.buffer),
+            ParameterValue::Image(image) => format!("{} = {}", image.text(), image.fill.text(image.count())),
         };
         format!("param {}: {value}", self.name)
     }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn long_values_are_wrapped_and_joined() {
         let mut test = parse(SAMPLE).expect("valid");
-        test.parameters[3].value = Value::Buffer { element: Element::U32, count: 500, fill: Fill::zero() };
+        test.parameters[3].value = ParameterValue::Buffer { element: Element::U32, count: 500, fill: Fill::zero() };
         test.expectations[0].values = (0..500).map(Expected::Bits).collect();
         let header = test.header("long");
         assert!(header.lines().all(|line| line.len() <= WIDTH));
@@ -408,9 +408,9 @@ mod tests {
     #[test]
     fn a_value_for_all_the_rest_is_counted() {
         let mut test = parse(SAMPLE).expect("valid");
-        test.parameters[0].value = Value::Buffer { element: Element::U8, count: 5, fill: Fill::all(Source::Value(255)) };
+        test.parameters[0].value = ParameterValue::Buffer { element: Element::U8, count: 5, fill: Fill::all(Source::Value(255)) };
         let again = parse(&test.header("filled")).expect("valid");
-        let Value::Buffer { element, count, fill } = &again.parameters[0].value else { panic!("a buffer") };
+        let ParameterValue::Buffer { element, count, fill } = &again.parameters[0].value else { panic!("a buffer") };
         assert_eq!(KernelTest::initial_bytes(*element, *count, fill), [255; 5]);
     }
 

@@ -18,7 +18,7 @@
 //! latency is four cycles more, so a block with a single `HFMA2` stays as it is.
 
 use oriole_hardware::units::Unit;
-use oriole_hardware::{Class, Classes, Hardware, ThroughputClass};
+use oriole_hardware::{Classes, Hardware, SchedClass, ThroughputClass};
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
@@ -118,7 +118,7 @@ struct UnitCycles {
 impl UnitCycles {
     /// Reads the rates of the two units from the hardware description.
     fn new(hardware: &Hardware<'_>) -> UnitCycles {
-        let cycles_of_class = |class: Class| {
+        let cycles_of_class = |class: SchedClass| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
             match class.unit() {
                 Unit::Alu => (cycles, 0),

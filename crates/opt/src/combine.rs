@@ -32,7 +32,7 @@
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
 //! sources stay in registers for longer. The pass runs after folding, which recognizes only additions of two summands, not the
-//! three-operand sums that this pass makes. A test interprets programs for every rule before and after the pass (`combine/proofs.rs`).
+//! three-operand sums that this pass makes. A test interprets programs for every rule before and after the pass (`tests/combine_rules.rs`).
 //!
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
 
@@ -40,8 +40,6 @@ mod conditions;
 mod extremes;
 mod inversions;
 mod logic;
-#[cfg(test)]
-pub(crate) mod proofs;
 mod signs;
 mod sums;
 mod wide_signs;

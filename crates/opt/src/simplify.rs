@@ -17,13 +17,10 @@
 //! A rotation of a 64-bit number, which PTX writes as two shifts and a sum or a disjunction, thus becomes two funnel shifts, or a copy of
 //! each half if it rotates by 32. The pass runs twice: first so that the passes for products, loops and addresses see the simple
 //! instructions, and again after unrolling, which makes more operands known. A test interprets programs for every rule before and after the
-//! pass (`simplify/proofs.rs`).
+//! pass (`tests/simplify_rules.rs`).
 //!
 //! **Before**: SSA. **After**: SSA; every new instruction is encodable. One walk in layout order; the cost is linear in the size of the
 //! function, because what is known is found by looking through a bounded number of instructions.
-
-#[cfg(test)]
-mod proofs;
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role};
 use oriole_isa::{Opcode, Symbol, Symbols};

@@ -1,6 +1,6 @@
 //! Compiled programs.
 
-use oriole_cubin::info::Code;
+use oriole_cubin::info::AttributeCode;
 use oriole_cubin::section::Content;
 use oriole_cubin::{CubinIndex, FileType, Image, ImageKind};
 use oriole_driver::FunctionReport;
@@ -117,7 +117,7 @@ impl Cubin {
                 is_kernel: function.is_kernel,
                 registers: index.register_count(function.symbol).unwrap_or(0),
                 barriers: text.map_or(0, |section| section.barrier_count(index.function_attributes(function.name))),
-                stack_bytes: index.function_value(function.symbol, Code::FRAME_SIZE).unwrap_or(0),
+                stack_bytes: index.function_value(function.symbol, AttributeCode::FRAME_SIZE).unwrap_or(0),
                 shared_bytes: shared.saturating_sub(reserved),
                 code_bytes: function.code.len(),
                 spills: None,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use oriole_driver::{CompileError, Fault};
-use oriole_ptx::diag::{self, Code, Style};
+use oriole_ptx::diag::{self, DiagnosticCode, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
 use serde::Serialize;
 
@@ -86,12 +86,12 @@ pub(crate) fn of_errors(source: &Source<'_>, errors: &[CompileError]) -> Vec<Dia
 }
 
 /// Returns the code of an error of the compiler.
-fn code_of(fault: &Fault) -> Code {
+fn code_of(fault: &Fault) -> DiagnosticCode {
     match fault {
-        Fault::Unsupported(_) => Code::Unsupported,
-        Fault::Unresolved(_) => Code::UnknownName,
-        Fault::Limit(_) | Fault::TooMuch(_) => Code::ResourceLimit,
-        Fault::Cancelled | Fault::Internal(_) => Code::InternalError,
+        Fault::Unsupported(_) => DiagnosticCode::Unsupported,
+        Fault::Unresolved(_) => DiagnosticCode::UnknownName,
+        Fault::Limit(_) | Fault::TooMuch(_) => DiagnosticCode::ResourceLimit,
+        Fault::Cancelled | Fault::Internal(_) => DiagnosticCode::InternalError,
     }
 }
 

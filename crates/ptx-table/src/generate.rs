@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::model::{
-    Arity, Atom, Base, ENTITIES, OperandRow, OperandSyntax, Range, Requirement, Row, SCALAR_TYPES, SPACES, SlotRow, Table, TypeName, Value,
+    Arity, Atom, Base, ENTITIES, OperandRow, OperandSyntax, Range, Requirement, Row, SCALAR_TYPES, SPACES, SlotRow, SlotValue, Table,
+    TypeName,
 };
 use crate::special::SpecialRegister;
 
@@ -244,7 +245,7 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
 }
 
 /// Returns the Rust code of a value operand.
-fn value_spec(row: &Row, value: &Value) -> String {
+fn value_spec(row: &Row, value: &SlotValue) -> String {
     let ty = match &value.ty {
         TypeName::Scalar(name) => format!("TypeSpec::Scalar(ScalarType::{})", identifier(name)),
         TypeName::Slot(slot) => format!("TypeSpec::OfSlot({})", slot_name(row, slot)),

@@ -95,11 +95,11 @@ pub struct OperandRow {
 #[derive(Debug)]
 pub enum OperandSyntax {
     /// A value, a vector or a name.
-    Value(Value),
+    Value(SlotValue),
     /// A pair `d|p`; the flag says whether the second part is optional.
-    Pair(Value, Value, bool),
+    Pair(SlotValue, SlotValue, bool),
     /// `[a]` or `[a, b, ...]`: an address or reference, then further operands. The flag says whether `.unified` may follow.
-    Bracket(Base, Vec<Value>, bool),
+    Bracket(Base, Vec<SlotValue>, bool),
 }
 
 /// The first element in brackets.
@@ -112,12 +112,12 @@ pub enum Base {
     /// An address in the state space that a slot names.
     SlotSpace(String),
     /// A texture, sampler or surface reference.
-    Reference(Value),
+    Reference(SlotValue),
 }
 
 /// A value operand: a register, immediate, vector or name.
 #[derive(Debug)]
-pub struct Value {
+pub struct SlotValue {
     /// The operand's name in the manual.
     pub name: String,
     /// Whether the instruction writes it.

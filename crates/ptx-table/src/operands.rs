@@ -1,14 +1,14 @@
 //! Parses the operands of a row.
 
 use crate::model::{
-    Arity, Base, ENTITIES, FLAGS, OperandRow, OperandSyntax, Range, SELECTORS, SPACES, SlotRow, TypeName, Value, is_scalar_type,
+    Arity, Base, ENTITIES, FLAGS, OperandRow, OperandSyntax, Range, SELECTORS, SPACES, SlotRow, SlotValue, TypeName, is_scalar_type,
 };
 use crate::parse::default_type;
 
-type Outcome<T> = Result<T, String>;
+type ParseResult<T> = Result<T, String>;
 
 /// Parses a comma-separated list of operands. Each `{, x}` opens one more level of optional operands.
-pub(crate) fn parse_operands(text: &str, slots: &[SlotRow]) -> Outcome<Vec<OperandRow>> {
+pub(crate) fn parse_operands(text: &str, slots: &[SlotRow]) -> ParseResult<Vec<OperandRow>> {
     let mut operands = Vec::new();
     for (level, item) in split_list(text)? {
         let shape = parse_shape(&item, slots).map_err(|message| format!("operand `{item}`: {message}"))?;
@@ -19,7 +19,7 @@ pub(crate) fn parse_operands(text: &str, slots: &[SlotRow]) -> Outcome<Vec<Opera
 
 /// Splits a list at its top-level commas. Returns the optional level and the text of each operand: `=d, e{, f{, g}}` gives
 /// `(0, "=d"), (0, "e"), (1, "f"), (2, "g")`.
-fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
+fn split_list(text: &str) -> ParseResult<Vec<(u8, String)>> {
     let mut items: Vec<(u8, String)> = Vec::new();
     let mut current = String::new();
     let (mut depth, mut level, mut open_groups) = (0usize, 0u8, 0usize);
@@ -68,12 +68,12 @@ fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
 }
 
 /// Parses one operand: brackets, a pair, or a value.
-fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<OperandSyntax> {
+fn parse_shape(item: &str, slots: &[SlotRow]) -> ParseResult<OperandSyntax> {
     let (item, unified) = item.strip_suffix("!unified").map_or((item, false), |rest| (rest, true));
     if let Some(inner) = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let parts = split_list(inner)?;
         let ((_, first), rest) = parts.split_first().ok_or("empty brackets")?;
-        let rest = rest.iter().map(|(_, part)| parse_value(part, slots)).collect::<Outcome<Vec<_>>>()?;
+        let rest = rest.iter().map(|(_, part)| parse_value(part, slots)).collect::<ParseResult<Vec<_>>>()?;
         return Ok(OperandSyntax::Bracket(parse_base(first, slots)?, rest, unified));
     }
     if let Some((first, second)) = item.strip_suffix(']').and_then(|rest| rest.split_once("[|")) {
@@ -86,7 +86,7 @@ fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<OperandSyntax> {
 }
 
 /// Parses the first element in brackets: a name with an optional state space, slot or reference kind after a colon.
-fn parse_base(item: &str, slots: &[SlotRow]) -> Outcome<Base> {
+fn parse_base(item: &str, slots: &[SlotRow]) -> ParseResult<Base> {
     let space = match item.split_once(':') {
         None => return Ok(Base::Generic),
         Some((_, space)) => space.split('!').next().unwrap_or_default(),
@@ -108,7 +108,7 @@ fn parse_base(item: &str, slots: &[SlotRow]) -> Outcome<Base> {
 }
 
 /// Parses a value: `[=+]name[:[~][{arity}]type][!flag...]`.
-fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
+fn parse_value(item: &str, slots: &[SlotRow]) -> ParseResult<SlotValue> {
     let (writes, reads, rest) = match item.as_bytes().first() {
         Some(b'=') => (true, false, &item[1..]),
         Some(b'+') => (true, true, &item[1..]),
@@ -119,7 +119,7 @@ fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
         Some((name, spec)) => (name, Some(spec)),
         None => (rest, None),
     };
-    let mut value = Value {
+    let mut value = SlotValue {
         name: name.to_string(),
         writes,
         reads,
@@ -161,7 +161,7 @@ fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
 }
 
 /// Parses the number of elements: `4`, `slot`, `slot*2` or `slot/2`.
-fn parse_arity(text: &str, slots: &[SlotRow]) -> Outcome<Arity> {
+fn parse_arity(text: &str, slots: &[SlotRow]) -> ParseResult<Arity> {
     if let Ok(count) = text.parse() {
         return Ok(Arity::Fixed(count));
     }
@@ -180,8 +180,8 @@ fn parse_arity(text: &str, slots: &[SlotRow]) -> Outcome<Arity> {
 }
 
 /// Parses a type: a scalar type, an entity, a slot of types, or `wide(slot)`.
-fn parse_type(name: &str, slots: &[SlotRow]) -> Outcome<TypeName> {
-    let slot_of_types = |name: &str| -> Outcome<Option<String>> {
+fn parse_type(name: &str, slots: &[SlotRow]) -> ParseResult<TypeName> {
+    let slot_of_types = |name: &str| -> ParseResult<Option<String>> {
         let Some(slot) = slots.iter().find(|slot| slot.name == name) else { return Ok(None) };
         match slot.values.iter().find(|value| !is_scalar_type(value)) {
             Some(value) => Err(format!("`.{value}` in slot `{name}` is not a type")),
@@ -201,7 +201,7 @@ fn parse_type(name: &str, slots: &[SlotRow]) -> Outcome<TypeName> {
 }
 
 /// Parses one flag without its `!`, such as `reg`, `imm(0..31)` or `sel(half)`.
-fn parse_flag(flag: &str, value: &mut Value) -> Outcome<()> {
+fn parse_flag(flag: &str, value: &mut SlotValue) -> ParseResult<()> {
     let (name, range) = match flag.split_once('(') {
         Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or("`(` without `)`")?)),
         None => (flag, None),
@@ -220,7 +220,7 @@ fn parse_flag(flag: &str, value: &mut Value) -> Outcome<()> {
             value.ranges.push(match (part.split_once(".."), part.strip_prefix('*')) {
                 (Some((first, last)), _) => Range::Between(number(first)?, number(last)?),
                 (None, Some(factor)) => Range::MultipleOf(number(factor)?),
-                (None, None) => Range::OneOf(part.split(',').map(number).collect::<Outcome<Vec<_>>>()?),
+                (None, None) => Range::OneOf(part.split(',').map(number).collect::<ParseResult<Vec<_>>>()?),
             });
         }
     }

@@ -6,7 +6,7 @@ use crate::TableError;
 use crate::model::{Atom, Requirement, Row, SlotRow, Table, TargetAlternative, is_scalar_type};
 use crate::operands::parse_operands;
 
-type Outcome<T> = Result<T, String>;
+type ParseResult<T> = Result<T, String>;
 
 impl Table {
     /// Parses a table file and appends its rows. `file` is the name for error messages.
@@ -41,7 +41,7 @@ impl Reader<'_> {
     }
 
     /// Reads one line: a heading, a comment, a set, a continuation, or the start of a row.
-    fn line(&mut self, number: u32, line: &str) -> Outcome<()> {
+    fn line(&mut self, number: u32, line: &str) -> ParseResult<()> {
         if let Some(heading) = line.strip_prefix("##") {
             self.flush()?;
             let mut words = heading.split_whitespace();
@@ -70,7 +70,7 @@ impl Reader<'_> {
     }
 
     /// Parses the row that is complete, if there is one.
-    fn flush(&mut self) -> Outcome<()> {
+    fn flush(&mut self) -> ParseResult<()> {
         let Some((line, text)) = &self.pending else { return Ok(()) };
         let (section, opcode) = self.heading.as_ref().ok_or("a row before the first heading")?;
         let mut row = parse_row(text, opcode, &self.sets)?;
@@ -84,7 +84,7 @@ impl Reader<'_> {
 }
 
 /// Expands a list of modifiers and `@set` names.
-fn expand(values: &str, sets: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<String>> {
+fn expand(values: &str, sets: &BTreeMap<String, Vec<String>>) -> ParseResult<Vec<String>> {
     let mut expanded = Vec::new();
     for word in values.split_whitespace() {
         if let Some(set) = word.strip_prefix('@') {
@@ -100,7 +100,7 @@ fn expand(values: &str, sets: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<Str
 }
 
 /// Returns a modifier without its dot.
-fn modifier(word: &str) -> Outcome<String> {
+fn modifier(word: &str) -> ParseResult<String> {
     let name = word.strip_prefix('.').ok_or_else(|| format!("expected a modifier, found `{word}`"))?;
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     if name.is_empty() || !name.chars().all(good) {
@@ -110,7 +110,7 @@ fn modifier(word: &str) -> Outcome<String> {
 }
 
 /// Parses a row: `HEAD OPERANDS | CLAUSE | ...`.
-fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> Outcome<Row> {
+fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> ParseResult<Row> {
     let mut parts = split_clauses(text).into_iter();
     let first = parts.next().unwrap_or_default();
     let (head, operands) = first.split_once(char::is_whitespace).unwrap_or((first, ""));
@@ -174,7 +174,7 @@ fn split_clauses(text: &str) -> Vec<&str> {
 }
 
 /// Parses the head of a row into slots. The components of the opcode after the first become literal slots.
-fn parse_head(head: &str, opcode: &str, definitions: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<SlotRow>> {
+fn parse_head(head: &str, opcode: &str, definitions: &BTreeMap<String, Vec<String>>) -> ParseResult<Vec<SlotRow>> {
     let rest = head.strip_prefix(opcode).ok_or_else(|| format!("`{head}` does not start with `{opcode}`"))?;
     if !(rest.is_empty() || rest.starts_with('.') || rest.starts_with('{')) {
         return Err(format!("`{head}` does not start with `{opcode}`"));
@@ -206,13 +206,13 @@ fn parse_head(head: &str, opcode: &str, definitions: &BTreeMap<String, Vec<Strin
     Ok(slots)
 }
 
-fn version(word: &str) -> Outcome<(u8, u8)> {
+fn version(word: &str) -> ParseResult<(u8, u8)> {
     let wrong = || format!("`{word}` is not a PTX version");
     let (major, minor) = word.split_once('.').ok_or_else(wrong)?;
     Ok((major.parse().map_err(|_| wrong())?, minor.parse().map_err(|_| wrong())?))
 }
 
-pub(crate) fn requirement(text: &str) -> Outcome<Requirement> {
+pub(crate) fn requirement(text: &str) -> ParseResult<Requirement> {
     let mut requirement = Requirement::default();
     let mut section = "";
     for word in text.split_whitespace() {
@@ -226,7 +226,7 @@ pub(crate) fn requirement(text: &str) -> Outcome<Requirement> {
     Ok(requirement)
 }
 
-fn target(word: &str) -> Outcome<TargetAlternative> {
+fn target(word: &str) -> ParseResult<TargetAlternative> {
     let (name, needed) = match word.split_once('@') {
         Some((name, needed)) => (name, Some(version(needed)?)),
         None => (word, None),
@@ -240,13 +240,13 @@ fn target(word: &str) -> Outcome<TargetAlternative> {
 }
 
 /// Parses a condition: atoms joined by `&`.
-fn atoms(text: &str) -> Outcome<Vec<Atom>> {
+fn atoms(text: &str) -> ParseResult<Vec<Atom>> {
     text.split('&').map(|word| atom(word.trim())).collect()
 }
 
 /// Parses one test of a condition: `.mod`, `!.mod`, `slot=.a/.b`, `slot!=.a/.b`, `slot` or `!slot`.
-fn atom(word: &str) -> Outcome<Atom> {
-    let values = |text: &str| text.split('/').map(modifier).collect::<Outcome<Vec<_>>>();
+fn atom(word: &str) -> ParseResult<Atom> {
+    let values = |text: &str| text.split('/').map(modifier).collect::<ParseResult<Vec<_>>>();
     if let Some((slot, list)) = word.split_once("!=") {
         Ok(Atom::SlotIsNot(slot.trim().to_string(), values(list.trim())?))
     } else if let Some((slot, list)) = word.split_once('=') {
@@ -263,7 +263,7 @@ fn atom(word: &str) -> Outcome<Atom> {
 }
 
 /// Checks that a row's head has every slot and modifier that its conditions mention. Otherwise the condition would have no effect.
-fn check_atoms(row: &Row) -> Outcome<()> {
+fn check_atoms(row: &Row) -> ParseResult<()> {
     let conditions = row.requirements.iter().chain(&row.removals).map(|(condition, _)| condition);
     for atom in conditions.chain(&row.denials).chain(&row.undocumented).flatten() {
         let slot_has = |name: &str, values: &[String]| {

@@ -7,17 +7,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use oriole_ptx::diag::{Code, Severity, Style, ptxas_lines, render, to_json};
+use oriole_ptx::diag::{DiagnosticCode, Severity, Style, ptxas_lines, render, to_json};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options, check};
 
 /// Codes that no file contains, with the reason.
-const UNREACHED: &[(Code, &str)] = &[
-    (Code::FileTooLarge, "the file would have 4 GiB"),
-    (Code::ScopesTooDeep, "the file would have 100,000 braces; tested below"),
-    (Code::Unsupported, "found when code is generated"),
-    (Code::ResourceLimit, "found when code is generated"),
-    (Code::InternalError, "found when code is generated"),
+const UNREACHED: &[(DiagnosticCode, &str)] = &[
+    (DiagnosticCode::FileTooLarge, "the file would have 4 GiB"),
+    (DiagnosticCode::ScopesTooDeep, "the file would have 100,000 braces; tested below"),
+    (DiagnosticCode::Unsupported, "found when code is generated"),
+    (DiagnosticCode::ResourceLimit, "found when code is generated"),
+    (DiagnosticCode::InternalError, "found when code is generated"),
 ];
 
 /// An input, its findings, and the findings as text.
@@ -103,9 +103,11 @@ fn every_input_has_a_finding_and_the_word_of_ptxas() {
 
 #[test]
 fn every_code_is_shown() {
-    let seen: BTreeSet<Code> = cases().iter().flat_map(|case| case.checked.diagnostics.iter().map(|finding| finding.code)).collect();
-    let exempt = |code: &Code| UNREACHED.iter().any(|(unreached, _)| unreached == code);
-    let missing: Vec<&str> = Code::ALL.iter().filter(|code| !seen.contains(code) && !exempt(code)).map(|code| code.name()).collect();
+    let seen: BTreeSet<DiagnosticCode> =
+        cases().iter().flat_map(|case| case.checked.diagnostics.iter().map(|finding| finding.code)).collect();
+    let exempt = |code: &DiagnosticCode| UNREACHED.iter().any(|(unreached, _)| unreached == code);
+    let missing: Vec<&str> =
+        DiagnosticCode::ALL.iter().filter(|code| !seen.contains(code) && !exempt(code)).map(|code| code.name()).collect();
     assert!(missing.is_empty(), "no file shows {}", missing.join(", "));
     let needless: Vec<&str> = seen.iter().filter(|code| exempt(code)).map(|code| code.name()).collect();
     assert!(needless.is_empty(), "shown and yet listed as unreached: {}", needless.join(", "));
@@ -115,7 +117,7 @@ fn every_code_is_shown() {
 fn there_are_many_different_messages() {
     let cases = cases();
     let findings = cases.iter().flat_map(|case| &case.checked.diagnostics);
-    let different: BTreeSet<(Code, &str)> = findings.map(|finding| (finding.code, finding.message.as_str())).collect();
+    let different: BTreeSet<(DiagnosticCode, &str)> = findings.map(|finding| (finding.code, finding.message.as_str())).collect();
     assert!(different.len() >= 350, "only {} different messages", different.len());
     let recovering = cases.iter().filter(|case| case.path.to_string_lossy().contains("/recovery/") && case.checked.diagnostics.len() >= 3);
     assert!(recovering.count() >= 10, "too few files with several errors");
@@ -125,7 +127,7 @@ fn there_are_many_different_messages() {
 fn scopes_too_deep_are_refused() {
     let text = format!(".version 9.0\n.target sm_90\n.entry k()\n{}", "{".repeat(100_010));
     let checked = check(text.as_bytes(), &Options::default());
-    assert_eq!(checked.diagnostics.first().map(|finding| finding.code), Some(Code::ScopesTooDeep));
+    assert_eq!(checked.diagnostics.first().map(|finding| finding.code), Some(DiagnosticCode::ScopesTooDeep));
 }
 
 const MISSPELT: &str = ".version 9.0\n.target sm_90\n.entry k()\n{\n  ld.golbal.u32 %r1, [%rd1];\n}\n";

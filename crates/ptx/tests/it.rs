@@ -2,6 +2,8 @@
 
 mod diagnostics;
 mod fuzz_smoke;
+mod labels;
 mod modules;
 mod robustness;
 mod round_trip;
+mod split;

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use oriole_ptx::diag::{self, Code, Style};
+use oriole_ptx::diag::{self, DiagnosticCode, Style};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options, check};
 
@@ -43,7 +43,7 @@ fn assert_valid(checked: &Checked) {
     assert!(checked.is_valid(), "{messages:?}");
 }
 
-fn assert_code(checked: &Checked, code: Code) {
+fn assert_code(checked: &Checked, code: DiagnosticCode) {
     assert!(checked.diagnostics.iter().any(|finding| finding.code == code), "no {code:?} among {} findings", checked.diagnostics.len());
 }
 
@@ -163,7 +163,7 @@ fn comments_hold_any_bytes() {
     let text = [HEADER.as_bytes(), b"// \xE9\xFF\n/* \xC3( */ .entry k() { ret; // \x80\n}"].concat();
     assert_valid(&answer(&text));
     let text = [HEADER.as_bytes(), b".file 1 \"\xE9\"\n"].concat();
-    assert_code(&answer(&text), Code::NonAscii);
+    assert_code(&answer(&text), DiagnosticCode::NonAscii);
 }
 
 #[test]
@@ -242,16 +242,16 @@ fn a_million_registers() {
     assert_valid(&answer_body(&(plain + "mov.b32 a999999, a0;")));
     let ranges: String = (0..300_000).map(|number| format!(".reg .b32 a{number}_5; .reg .b32 a{number}_<5>;\n")).collect();
     assert_valid(&answer_body(&ranges));
-    assert_code(&answer_body(".reg .b32 a<4294967295>; .reg .b32 b<4294967295>;"), Code::BadNameCount);
+    assert_code(&answer_body(".reg .b32 a<4294967295>; .reg .b32 b<4294967295>;"), DiagnosticCode::BadNameCount);
 }
 
 #[test]
 fn nested_scopes() {
     for depth in [10_000, 50_000] {
         assert_valid(&answer_body(&format!("{}{}", "{".repeat(depth), "}".repeat(depth))));
-        assert_code(&answer_body(&"{".repeat(depth)), Code::UnexpectedEnd);
+        assert_code(&answer_body(&"{".repeat(depth)), DiagnosticCode::UnexpectedEnd);
     }
-    assert_code(&answer_body(&format!("{}{}", "{".repeat(200_000), "}".repeat(200_000))), Code::ScopesTooDeep);
+    assert_code(&answer_body(&format!("{}{}", "{".repeat(200_000), "}".repeat(200_000))), DiagnosticCode::ScopesTooDeep);
     assert!(!answer_body(&"}".repeat(200_000)).is_valid());
 }
 
@@ -269,8 +269,8 @@ fn scopes_with_names() {
 fn nested_constants() {
     let nested = |depth: usize| format!(".global .b64 x = {}1{};", "(".repeat(depth), ")".repeat(depth));
     assert_valid(&answer_module(&nested(100)));
-    assert_code(&answer_module(&nested(10_000)), Code::ConstantTooDeep);
-    assert_code(&answer_module(&nested(200_000)), Code::ConstantTooDeep);
+    assert_code(&answer_module(&nested(10_000)), DiagnosticCode::ConstantTooDeep);
+    assert_code(&answer_module(&nested(200_000)), DiagnosticCode::ConstantTooDeep);
     for operator in ["-", "~", "!", "(.s64)", "1?", "1?1:", "1+(", "1||1*(", "- "] {
         answer_module(&format!(".global .b64 x = {}1;", operator.repeat(100_000)));
         answer_body(&format!("mov.b64 %rd1, {}1;", operator.repeat(100_000)));
@@ -330,9 +330,9 @@ fn many_labels() {
     let labels: String = (0..count).map(|number| format!("L{number}: bra L{};\n", count - 1 - number)).collect();
     assert_valid(&answer_body(&labels));
     let missing: String = (0..count).map(|number| format!("L{number}: bra M{number};\n")).collect();
-    assert_code(&answer_body(&missing), Code::UndefinedLabel);
+    assert_code(&answer_body(&missing), DiagnosticCode::UndefinedLabel);
     let lists = "T: .branchtargets A<1000000>;\n".repeat(1000);
-    assert_code(&answer_body(&lists), Code::BadNameCount);
+    assert_code(&answer_body(&lists), DiagnosticCode::BadNameCount);
 }
 
 #[test]
@@ -349,5 +349,5 @@ fn many_functions_and_calls() {
     let calls = "{ .param .b32 x; call g, (x); }\n".repeat(count);
     assert_valid(&answer_module(&format!(".func g(.param .b32 a) {{ ret; }}\n.func h({}) {{ {calls} ret; }}", parameters.join(", "))));
     let declared: String = (0..count).map(|number| format!(".func d{number}();\n")).collect();
-    assert_code(&answer_module(&declared), Code::UndefinedFunction);
+    assert_code(&answer_module(&declared), DiagnosticCode::UndefinedFunction);
 }

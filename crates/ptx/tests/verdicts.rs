@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oriole_ptx::enumerate::verdicts::{Set, cases, digest, parse_records, row_name};
 use oriole_ptx::enumerate::{Case, module_text};
@@ -57,9 +59,31 @@ impl Rule {
     }
 }
 
+/// Returns the cases of each row and set, and whether Oriole accepts them. Judges the rows on all cores.
+fn judged_cases() -> BTreeMap<(usize, Set), (Vec<Case>, Vec<bool>)> {
+    let next = AtomicUsize::new(0);
+    let judged = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let row = next.fetch_add(1, Ordering::Relaxed);
+            if row >= ROWS.len() {
+                return;
+            }
+            for set in Set::ALL {
+                let cases = cases(row, set);
+                let accepted = cases.iter().map(accepts).collect();
+                judged.lock().unwrap().insert((row, set), (cases, accepted));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..std::thread::available_parallelism().map_or(1, usize::from)).for_each(|_| drop(scope.spawn(work))));
+    judged.into_inner().unwrap()
+}
+
 #[test]
 fn verdicts_agree_with_ptxas() {
     let rules = rules();
+    let judged = judged_cases();
     let mut used: BTreeSet<&str> = BTreeSet::new();
     let mut counts: BTreeMap<Set, (usize, usize)> = BTreeMap::new();
     let mut complaints = String::new();
@@ -70,7 +94,7 @@ fn verdicts_agree_with_ptxas() {
         let records = parse_records(&text);
         for row in (0..ROWS.len()).filter(|&row| ROWS[row].family == family) {
             for set in Set::ALL {
-                let cases = cases(row, set);
+                let (cases, accepted) = &judged[&(row, set)];
                 if cases.is_empty() {
                     continue;
                 }
@@ -78,14 +102,14 @@ fn verdicts_agree_with_ptxas() {
                     let _ = writeln!(complaints, "{family}: no {} record for {}", set.name(), row_name(row));
                     continue;
                 };
-                if *hash != digest(&cases) || verdicts.len() != cases.len() {
+                if *hash != digest(cases) || verdicts.len() != cases.len() {
                     let _ = writeln!(complaints, "{family}: the {} record of {} is out of date", set.name(), row_name(row));
                     continue;
                 }
                 let count = counts.entry(set).or_default();
-                for (case, &theirs) in cases.iter().zip(verdicts) {
+                for ((case, &ours), &theirs) in cases.iter().zip(accepted).zip(verdicts) {
                     count.0 += 1;
-                    if accepts(case) == theirs {
+                    if ours == theirs {
                         continue;
                     }
                     count.1 += 1;

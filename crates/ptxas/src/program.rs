@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 
 use oriole_ptx::ast::{Function, FunctionKind, Linkage, Module};
-use oriole_ptx::diag::{self, Code, Severity};
+use oriole_ptx::diag::{self, DiagnosticCode, Severity};
 use oriole_ptx::lexer::{Lexer, TokenKind};
 use oriole_ptx::source::{LineIndex, Source};
 
@@ -127,7 +127,7 @@ impl Program {
             for finding in &checked.diagnostics {
                 // Whether another input defines the function is known after all inputs.
                 let name = text.get(finding.span.start as usize..finding.span.end as usize);
-                match name.filter(|_| finding.code == Code::UndefinedFunction) {
+                match name.filter(|_| finding.code == DiagnosticCode::UndefinedFunction) {
                     Some(name) => self.undefined.push((self.modules.len(), String::from_utf8_lossy(name).into_owned(), finding.clone())),
                     None => report(&source, &lines, finding, arch, &checked.module, messages),
                 }
@@ -203,13 +203,13 @@ fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, ar
         let place = Some(MessagePlace { file: source.name, line });
         let words = if finding.ptxas.is_none() { ptxas_words(finding, &ours, source.name, line, module) } else { None };
         // ptxas stops at an unknown version; it has fixed words for it.
-        let is_fatal = words.as_ref().map_or(finding.code == Code::UnknownVersion, |words| words.is_fatal);
+        let is_fatal = words.as_ref().map_or(finding.code == DiagnosticCode::UnknownVersion, |words| words.is_fatal);
         let text = words.map_or(ours, |words| words.text);
         match (finding.code.severity(), finding.code) {
             // The driver counts constants during code generation, as ptxas does.
-            (Severity::Error, Code::TooMuchConstantData) => {}
+            (Severity::Error, DiagnosticCode::TooMuchConstantData) => {}
             (Severity::Error, code) => {
-                messages.needs_later_ptx |= code == Code::UnknownVersion;
+                messages.needs_later_ptx |= code == DiagnosticCode::UnknownVersion;
                 if is_fatal {
                     messages.fatal_at(place, &text);
                 } else {
@@ -218,8 +218,8 @@ fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, ar
             }
             // ptxas accepts any order without a warning, and checks pragmas only when it generates code. With -Werror these warnings
             // would reject inputs that ptxas accepts.
-            (Severity::Warning, Code::ModifierOrder) => {}
-            (Severity::Warning, Code::UnknownPragma) if arch.kind != ArchKind::Real => {}
+            (Severity::Warning, DiagnosticCode::ModifierOrder) => {}
+            (Severity::Warning, DiagnosticCode::UnknownPragma) if arch.kind != ArchKind::Real => {}
             (Severity::Warning, _) => messages.warning(place, &text),
         }
     }

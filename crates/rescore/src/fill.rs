@@ -6,7 +6,7 @@
 //!
 //! For example, in `a ; use of a ; b`, where `a` has a latency of 4 cycles, `b` moves between `a` and its use.
 
-use oriole_sched::code::Code;
+use oriole_sched::code::SchedCode;
 use oriole_sched::graph::Graph;
 use oriole_sched::resource::Costs;
 
@@ -24,7 +24,7 @@ pub enum FillChoice {
 /// Returns a new order of a region, as instruction numbers. An instruction for which `follows_closely` is true stays directly after its
 /// predecessor. `floors` holds the earliest issue cycle of each instruction of the region.
 pub fn order(
-    code: &Code,
+    code: &SchedCode,
     graph: &Graph,
     costs: &Costs,
     floors: &[u64],

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use oriole_ctrl::flow::MachineBlock;
-use oriole_isa::{Instruction, Opcode, Value};
+use oriole_isa::{Instruction, Opcode, OperandValue};
 
 use crate::Obstacle;
 
@@ -75,7 +75,7 @@ fn successors_of(instructions: &[Instruction], number: usize, file: &FileInfo<'_
     let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
     let is_conditional = asks_warp
         || !instruction.guard.is_always()
-        || instruction.operands.iter().any(|operand| operand.not || matches!(operand.value, Value::Register(_, Some(_))));
+        || instruction.operands.iter().any(|operand| operand.not || matches!(operand.value, OperandValue::Register(_, Some(_))));
     let inside = || target_of(instruction, number, instructions.len()).filter(|_| !(file.is_relocated)(number));
     let here = number as u64;
     let next = match instruction.opcode {
@@ -108,7 +108,7 @@ fn is_guarded(instruction: &Instruction) -> bool {
 fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<usize> {
     const SIZE: i64 = crate::SIZE as i64;
     let distance = instruction.operands.iter().find_map(|operand| match operand.value {
-        Value::Relative(distance) => Some(distance),
+        OperandValue::Relative(distance) => Some(distance),
         _ => None,
     })?;
     let target = number as i64 + 1 + distance.div_euclid(SIZE);

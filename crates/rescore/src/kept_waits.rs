@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ctrl::flow::MachineBlock;
-use oriole_isa::{Control, Instruction, Opcode, RegFile, Value, accesses};
+use oriole_isa::{Control, Instruction, Opcode, OperandValue, RegFile, accesses};
 
 use crate::Obstacle;
 
@@ -147,9 +147,9 @@ fn counted(instruction: &Instruction) -> (Option<(usize, u64)>, u8) {
     let (mut scoreboard, mut left, mut drains) = (None, 0, 0);
     for operand in &instruction.operands {
         match operand.value {
-            Value::Register(RegFile::Scoreboard, number) => scoreboard = number.map(usize::from),
-            Value::Integer(number) => left = number as u64,
-            Value::Set(set) => drains |= set as u8,
+            OperandValue::Register(RegFile::Scoreboard, number) => scoreboard = number.map(usize::from),
+            OperandValue::Integer(number) => left = number as u64,
+            OperandValue::Set(set) => drains |= set as u8,
             _ => {}
         }
     }

@@ -39,7 +39,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use oriole_cubin::debug::MovedCode;
-use oriole_cubin::info::{Attribute, Code, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, CubinIndex};
 use oriole_hardware::Profile;
@@ -373,11 +373,11 @@ impl Work<'_> {
 
 /// Returns the number of threads per block that a kernel declares: exactly (`.reqntid`) or at most (`.maxntid`).
 pub fn block_threads(attributes: &[Attribute]) -> Option<u32> {
-    let threads = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
-        Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
+    let threads = |code: AttributeCode| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
+        Some(AttributeValue::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
         _ => None,
     };
-    threads(Code::REQNTID).or_else(|| threads(Code::MAX_THREADS))
+    threads(AttributeCode::REQNTID).or_else(|| threads(AttributeCode::MAX_THREADS))
 }
 
 /// Returns the number of warps that can be resident per scheduler. With a known number of threads per block, only whole blocks count.
@@ -415,7 +415,7 @@ fn relocated(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
 fn indirect_branches(index: &CubinIndex<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
     let mut branches = HashMap::new();
     for attribute in index.function_attributes(function) {
-        if let (Code::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {
+        if let (AttributeCode::INDIRECT_BRANCH_TARGETS, AttributeValue::BranchTargets(list)) = (attribute.code, &attribute.value) {
             for branch in list {
                 let targets = branch.targets.iter().map(|&target| target as usize / SIZE).collect();
                 branches.entry(branch.branch as usize / SIZE).or_insert(targets);

@@ -11,13 +11,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use oriole_cubin::debug::{MovedCode, reorder_lines};
-use oriole_cubin::info::Code;
+use oriole_cubin::info::AttributeCode;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_cubin::segment::FileRange;
 use oriole_cubin::symbol::SymbolSection;
 use oriole_cubin::{Cubin, CubinIndex};
-use oriole_isa::{Instruction, Opcode, Value};
+use oriole_isa::{Instruction, Opcode, OperandValue};
 
 use crate::SIZE;
 
@@ -207,7 +207,7 @@ const UNUSED_LOAD_WORDS: usize = 2;
 
 /// Returns the number of words per record of an attribute whose records begin with an address, or `None` if the attribute holds no
 /// addresses. Fails for an unknown attribute.
-fn record_words(code: Code) -> Result<Option<usize>, String> {
+fn record_words(code: AttributeCode) -> Result<Option<usize>, String> {
     match code.name() {
         Some("MBARRIER_INSTR_OFFSETS") => Ok(Some(MBARRIER_WORDS)),
         Some("UNUSED_LOAD_BYTE_OFFSET") => Ok(Some(UNUSED_LOAD_WORDS)),
@@ -252,7 +252,7 @@ pub fn relocate_addresses(site: &FunctionSite<'_>, places: &[usize]) -> Result<V
 }
 
 /// An attribute with a length field: its code and the range of its bytes.
-type SizedAttribute = (Code, std::ops::Range<usize>);
+type SizedAttribute = (AttributeCode, std::ops::Range<usize>);
 
 /// Parses a `.nv.info` section and returns its attributes that have a length field.
 fn sized_attributes(bytes: &[u8]) -> Vec<SizedAttribute> {
@@ -262,7 +262,7 @@ fn sized_attributes(bytes: &[u8]) -> Vec<SizedAttribute> {
         at += WORD;
         if format == SIZED {
             let end = at + usize::from(u16::from_le_bytes([low, high]));
-            found.push((Code(code), at..end.min(bytes.len())));
+            found.push((AttributeCode(code), at..end.min(bytes.len())));
             at = end;
         }
     }
@@ -331,7 +331,7 @@ pub fn fixed_addresses(site: &FunctionSite<'_>, decoded: &[Instruction]) -> Resu
     for (number, instruction) in decoded.iter().enumerate() {
         let next = (number as u64 + 1) * SIZE as u64;
         places.extend(instruction.operands.iter().filter_map(|operand| match operand.value {
-            Value::Relative(distance) => Some(next.wrapping_add_signed(distance)),
+            OperandValue::Relative(distance) => Some(next.wrapping_add_signed(distance)),
             _ => None,
         }));
         if instruction.opcode == Opcode::BSYNC {
@@ -341,7 +341,7 @@ pub fn fixed_addresses(site: &FunctionSite<'_>, decoded: &[Instruction]) -> Resu
     if decoded.iter().any(is_indirect_jump) {
         // Return addresses are immediates, and any immediate may be one.
         let numbers = decoded.iter().flat_map(|instruction| &instruction.operands).filter_map(|operand| match operand.value {
-            Value::Integer(number) => u64::try_from(number).ok(),
+            OperandValue::Integer(number) => u64::try_from(number).ok(),
             _ => None,
         });
         places.extend(numbers);
@@ -358,13 +358,14 @@ pub fn fixed_addresses(site: &FunctionSite<'_>, decoded: &[Instruction]) -> Resu
 /// Returns whether an instruction jumps to an address in a register, or handles such an address.
 fn is_indirect_jump(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::BRXU | Opcode::LEPC | Opcode::RPCMOV)
-        || instruction.opcode == Opcode::CALL && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
+        || instruction.opcode == Opcode::CALL
+            && !instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Relative(_)))
 }
 
 /// Returns the addresses at which the unwinding rules change. A kernel without a stack frame is never unwound, so its rows do not matter.
 fn unwinding_rows(site: &FunctionSite<'_>) -> Result<Vec<u64>, String> {
     let index = site.cubin.index;
-    let has_frame = index.function_value(site.symbol, Code::FRAME_SIZE).is_none_or(|size| size != 0);
+    let has_frame = index.function_value(site.symbol, AttributeCode::FRAME_SIZE).is_none_or(|size| size != 0);
     let mut rows = Vec::new();
     for frame in site.cubin.frames.get(&site.section).into_iter().flatten().filter(|_| has_frame) {
         if let Some(program) = site.cubin.frame_programs.get(&frame.offset) {

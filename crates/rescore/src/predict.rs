@@ -13,7 +13,7 @@
 //! that made the original order had a reason for the position of the wait. Therefore, in every new order such a wait ends no earlier than
 //! the cycle in which the original order issued the instruction.
 
-use oriole_hardware::{Class, Hardware};
+use oriole_hardware::{Hardware, SchedClass};
 use oriole_isa::{Control, Instruction, RegFile, accesses};
 use oriole_sched::resource::Costs;
 
@@ -54,7 +54,7 @@ pub struct Step {
 
 impl Step {
     pub fn new(instruction: &Instruction, control: Control, timing: &TimingModel<'_>) -> Step {
-        let class = Class::of(instruction);
+        let class = SchedClass::of(instruction);
         let time = timing.hardware.model.time(class);
         let usual = time.map_or(u64::from(timing.hardware.model.base_latency(class)), |time| time.usual.into());
         let read = time.map_or(1, |time| time.read.into());

@@ -21,7 +21,7 @@ use std::ops::Range;
 use oriole_isa::{Control, Instruction};
 use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
-use oriole_sched::code::{AliasSpace, Code, MemAccess, MemAccessKind, OrderEffect, from_machine};
+use oriole_sched::code::{AliasSpace, MemAccess, MemAccessKind, OrderEffect, SchedCode, from_machine};
 use oriole_sched::graph::{EdgeKind, GraphBuilder};
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
@@ -150,7 +150,7 @@ struct ReorderSearch<'a> {
     graph: &'a FlowGraph,
     waits: &'a KeptWaits,
     timing: &'a TimingModel<'a>,
-    code: Code,
+    code: SchedCode,
     fixed_addresses: &'a BTreeSet<usize>,
     when: When,
     /// Numbers of warps for which orders are compared.

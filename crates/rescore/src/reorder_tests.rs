@@ -253,7 +253,7 @@ fn a_prediction_counts_stalls_waits_units_and_banks() {
     assert_eq!(run(&["[B------:R-:W-:-:S04] FADD R1, R0, R0", "FADD R2, R1, R1"], 2, false), 6);
     // The usual latency of a load from global memory.
     let load = ["[B------:R-:W0:-:S01] LDG.E R8, desc[UR4][R2.64]", "[B0-----:R-:W-:-:S01] FADD R9, R8, R8"];
-    let usual = Model::of(Target::parse("sm_90a").unwrap()).time(oriole_hardware::Class::of(&code(&load)[0])).unwrap().usual;
+    let usual = Model::of(Target::parse("sm_90a").unwrap()).time(oriole_hardware::SchedClass::of(&code(&load)[0])).unwrap().usual;
     assert_eq!(run(&load, 1, false), u64::from(usual) + 1);
     // MUFU occupies its unit for eight cycles.
     assert_eq!(run(&["MUFU.RCP R1, R0", "MUFU.RCP R2, R0"], 1, false), 9);

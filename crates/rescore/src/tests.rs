@@ -1,6 +1,6 @@
 //! Tests of new control words, on code in the syntax of `oriole disasm --control`.
 
-use oriole_cubin::info::{Attribute, Code};
+use oriole_cubin::info::{Attribute, AttributeCode};
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
@@ -163,8 +163,8 @@ fn loads_with_own_scoreboards_leave_the_counted_one() {
 #[test]
 fn declared_block_sizes_limit_resident_warps() {
     let hopper = Machine::of(target());
-    let at_most = [Attribute::words(Code::MAX_THREADS, vec![512, 2, 1])];
-    let exactly = [Attribute::words(Code::REQNTID, vec![64, 1, 1])];
+    let at_most = [Attribute::words(AttributeCode::MAX_THREADS, vec![512, 2, 1])];
+    let exactly = [Attribute::words(AttributeCode::REQNTID, vec![64, 1, 1])];
     assert_eq!((block_threads(&at_most), block_threads(&exactly), block_threads(&[])), (Some(1024), Some(64), None));
     assert_eq!(warps_per_scheduler(hopper, None, 40, 0), 12);
     assert_eq!(warps_per_scheduler(hopper, Some(1024), 40, 0), 8);

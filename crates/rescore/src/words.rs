@@ -5,7 +5,7 @@
 //! that a `DEPBAR` counts free of all other instructions.
 
 use oriole_ctrl::flow::{MachineCode, assign};
-use oriole_hardware::{Class, Hardware, Model};
+use oriole_hardware::{Hardware, Model, SchedClass};
 use oriole_isa::{Control, Instruction, Opcode};
 
 use crate::graph::{FlowGraph, branches_to_itself};
@@ -133,7 +133,7 @@ fn scoreboard_of(controls: &[Control], (number, part): Setter) -> Option<u8> {
 fn set_scoreboard(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
     let control = &mut controls[number];
     if scoreboard_in(control, part).replace(index).is_none() {
-        control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
+        control.stall = control.stall.max(model.waits(SchedClass::of(&decoded[number])).stall);
     }
 }
 
@@ -164,7 +164,7 @@ fn lengthen_stalls_before_waits(controls: &mut [Control], code: &MachineCode<'_>
             let bit = |index: Option<u8>| index.map_or(0, |index| 1 << index);
             let is_waited_for = (bit(control.write_barrier) | bit(control.read_barrier)) & controls[second].wait != 0;
             if is_waited_for && control.stall != 0 {
-                let seen = model.waits(Class::of(&code.instructions[first])).stall;
+                let seen = model.waits(SchedClass::of(&code.instructions[first])).stall;
                 controls[first].stall = control.stall.max(seen);
             }
         }

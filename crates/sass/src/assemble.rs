@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::Cubin;
 use oriole_cubin::section::SectionKind;
-use oriole_isa::{Control, Effect, Instruction, Latency, RegFile, Target, Value, encode, find_form, parse_at};
+use oriole_isa::{Control, Effect, Instruction, Latency, OperandValue, RegFile, Target, encode, find_form, parse_at};
 use oriole_support::Suffix;
 
 use super::moves::Moves;
@@ -121,7 +121,8 @@ fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
         return (control, false);
     }
     // An instruction that writes a convergence barrier never releases its write barrier: waiting for it hangs (measured on an H200).
-    let to_barrier = matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Register(RegFile::Convergence, _)));
+    let to_barrier =
+        matches!(instruction.operands.first().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Convergence, _)));
     let writes = !to_barrier && properties.leading.iter().any(|operand| operand.written);
     let (may_read, may_write) =
         find_form(instruction, target).map_or((true, true), |id| (id.form().sets_read_barrier, id.form().sets_write_barrier));

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use oriole_cubin::Cubin;
-use oriole_cubin::info::{Attribute, Code, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::Content;
 use oriole_cubin::symbol::{Symbol, SymbolSection};
@@ -103,20 +103,20 @@ impl Moves {
     fn follow_attribute(&self, attribute: &mut Attribute, words: &[u128]) {
         let is_offsets = attribute.code.name().is_some_and(|name| name.ends_with("INSTR_OFFSETS") || name == "SYSCALL_OFFSETS");
         match &mut attribute.value {
-            Value::Words(offsets) if is_offsets => {
+            AttributeValue::Words(offsets) if is_offsets => {
                 *offsets = offsets.iter().filter_map(|&offset| self.exact(offset)).collect();
-                if attribute.code == Code::EXIT_INSTR_OFFSETS {
+                if attribute.code == AttributeCode::EXIT_INSTR_OFFSETS {
                     offsets.extend(self.added.iter().filter(|&&new| is_exit(words, new)).filter_map(|&new| u32::try_from(new).ok()));
                     offsets.sort_unstable();
                 }
             }
-            Value::BranchTargets(branches) => {
+            AttributeValue::BranchTargets(branches) => {
                 for branch in branches {
                     branch.branch = self.place(u64::from(branch.branch)) as u32;
                     branch.targets.iter_mut().for_each(|target| *target = self.place(u64::from(*target)) as u32);
                 }
             }
-            Value::Mbarriers(barriers) => {
+            AttributeValue::Mbarriers(barriers) => {
                 barriers.retain(|barrier| self.exact(barrier.instruction).is_some());
                 for barrier in barriers {
                     barrier.instruction = self.exact(barrier.instruction).unwrap_or(barrier.instruction);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use oriole_cubin::info::{Code as AttributeCode, Value};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::symbol::Symbol;
 use oriole_cubin::{Cubin, CubinIndex};
@@ -116,7 +116,7 @@ fn symbols_in(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
 fn indirect_branches<'c>(index: &CubinIndex<'c>, function: &str) -> Vec<(u64, &'c [u32])> {
     let mut branches = Vec::new();
     for attribute in index.function_attributes(function) {
-        if let (AttributeCode::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {
+        if let (AttributeCode::INDIRECT_BRANCH_TARGETS, AttributeValue::BranchTargets(list)) = (attribute.code, &attribute.value) {
             branches.extend(list.iter().map(|branch| (u64::from(branch.branch), &branch.targets[..])));
         }
     }

@@ -13,13 +13,18 @@ use oriole_isa::RegFile;
 use rustc_hash::FxHashMap;
 
 use crate::backend::CarriedEdge;
-use crate::code::Code;
+use crate::code::SchedCode;
 use crate::graph::latency;
 
 /// Returns the dependences of a region on its previous execution. `source` maps a register that is read at the start of the body to the
 /// register that holds this value at the end of the previous iteration: the source of a phi, or the register itself. It returns `None` if
 /// the body does not write that register.
-pub(crate) fn carried_edges(code: &Code, region: Range<usize>, model: &Model, source: impl Fn(u32) -> Option<u32>) -> Vec<CarriedEdge> {
+pub(crate) fn carried_edges(
+    code: &SchedCode,
+    region: Range<usize>,
+    model: &Model,
+    source: impl Fn(u32) -> Option<u32>,
+) -> Vec<CarriedEdge> {
     let mut writers: FxHashMap<u32, (u32, Option<Port>)> = FxHashMap::default();
     let mut reads: Vec<(u32, RegFile, u32, Option<Port>)> = Vec::new();
     for (node, item) in code.items[region.clone()].iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Checks that a new order of instructions computes the same as the old one.
 //!
-//! The checker shares the type [`Code`] with the schedulers and no logic: it builds no dependency graph. It replays both orders and
+//! The checker shares the type [`SchedCode`] with the schedulers and no logic: it builds no dependency graph. It replays both orders and
 //! records for each item what precedes it. The records of both orders must be equal:
 //!
 //! * **registers**: each read sees the same writer; a guarded write, which may keep the old value, sees the same previous writer; at the
@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect, RegAccess};
+use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect, RegAccess, SchedCode};
 
 /// The first difference in behaviour between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,12 +34,12 @@ pub enum OrderViolation {
     Read {
         /// Position of the item in the old order.
         item: usize,
-        /// Register number in [`Code`].
+        /// Register number in [`SchedCode`].
         register: u32,
     },
     /// A register has a different last writer.
     LastWriter {
-        /// Register number in [`Code`].
+        /// Register number in [`SchedCode`].
         register: u32,
     },
     /// A memory access moved across another access that may alias it, or a fence or barrier moved across an access.
@@ -76,7 +76,7 @@ impl std::error::Error for OrderViolation {}
 
 /// Checks that a new order of the items in `within` behaves like the old one; `new` lists their positions in the new order. Returns the
 /// first difference as an error.
-pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), OrderViolation> {
+pub fn check(code: &SchedCode, within: Range<usize>, new: &[usize]) -> Result<(), OrderViolation> {
     let mut seen = vec![false; within.len()];
     let is_new = |&item: &usize| within.contains(&item) && !std::mem::replace(&mut seen[item - within.start], true);
     if new.len() != within.len() || !new.iter().all(is_new) {
@@ -97,7 +97,7 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Ord
 }
 
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`). Returns a difference as an error.
-fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
+fn compare_records(code: &SchedCode, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let (item_data, number) = (&code.items[item], |access: &RegAccess| access.register);
         let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
@@ -212,7 +212,7 @@ struct ReplayState<'b> {
 
 /// Replays an order. Returns the record of each item, by position within the range, and the last writer of each register.
 fn replay(
-    code: &Code,
+    code: &SchedCode,
     within: &Range<usize>,
     order: &[usize],
     bases: &mut [Option<ReplayedBase>],
@@ -234,7 +234,7 @@ fn replay(
 /// Computes the base of each access in the old order.
 ///
 /// The new order uses the same bases: if all reads see the same writers, which is checked separately, then the bases are equal.
-fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
+fn find_bases(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
         let item = &code.items[position];
@@ -250,7 +250,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<ReplayedBa
 
 impl<'b> ReplayState<'b> {
     /// Executes one item and returns its record.
-    fn execute(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
+    fn execute(&mut self, code: &SchedCode, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));

@@ -10,7 +10,7 @@
 //!
 //! Only `oriole profile` reads descriptors.
 
-use oriole_hardware::Class;
+use oriole_hardware::SchedClass;
 use oriole_hardware::units::Unit;
 
 use crate::space::SchedSpace;
@@ -71,7 +71,7 @@ column! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedDescriptor {
     /// The scheduling class in the hardware model.
-    pub class: Class,
+    pub class: SchedClass,
     /// The class number: that of the published description of ptxas if it has one, otherwise our own.
     pub class_number: u16,
     /// The row of the latency table: that of the published description of ptxas if it has one, otherwise our own.
@@ -101,7 +101,7 @@ pub struct IncompleteClass {
 
 impl SchedDescriptor {
     /// Returns the properties that all instructions of a class have.
-    pub fn of_class(class: Class) -> Result<SchedDescriptor, IncompleteClass> {
+    pub fn of_class(class: SchedClass) -> Result<SchedDescriptor, IncompleteClass> {
         let lacks = |attribute| IncompleteClass { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
         let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
@@ -219,7 +219,7 @@ mod tests {
 
     /// Returns the descriptor of the class of an instruction that is given as text.
     fn descriptor(text: &str) -> SchedDescriptor {
-        SchedDescriptor::of_class(Class::of(&parse(text).unwrap())).unwrap()
+        SchedDescriptor::of_class(SchedClass::of(&parse(text).unwrap())).unwrap()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Schedules functions: before register allocation on SSA values, and afterwards (phase 110) on physical registers.
 //!
-//! Each block is scheduled separately, region by region ([`Code::regions`]). The new order of a region is used only if it is estimated to
+//! Each block is scheduled separately, region by region ([`SchedCode::regions`]). The new order of a region is used only if it is estimated to
 //! be faster than the old order. Before register allocation there is a second condition, for the whole block: the new order must not need
 //! more registers than the register target or than the old order. Otherwise the block is scheduled again with a smaller budget, then in the
 //! mode that reduces registers, and if that does not fit either, the block keeps its old order. If the old order needs more registers than
@@ -23,7 +23,7 @@ use crate::backend::{
 use crate::calls::CallCosts;
 use crate::check::OrderViolation;
 use crate::code::products::ProductRegisters;
-use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
+use crate::code::{REGISTER_CLASSES, SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
@@ -149,14 +149,20 @@ fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
 /// The items of one chunk of blocks, and the range of items of each block.
 struct ChunkCode {
     /// The items of all blocks of the chunk.
-    code: Code,
+    code: SchedCode,
     /// The blocks, each with the range of its items.
     blocks: Vec<(Block, Range<usize>)>,
 }
 
 impl ChunkCode {
     /// Builds the items of a chunk; `push` appends the item of one instruction.
-    fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> ChunkCode {
+    fn new(
+        function: &Function,
+        blocks: &[Block],
+        mut code: SchedCode,
+        calls: Option<&CallCosts>,
+        push: impl Fn(&mut SchedCode, Inst),
+    ) -> ChunkCode {
         let mut ranges = Vec::with_capacity(blocks.len());
         for &block in blocks {
             let start = code.items.len();
@@ -311,7 +317,7 @@ impl Scheduler<'_> {
         let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, self.backend.strategy().chunk_threshold()) {
-            let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
+            let push = |code: &mut SchedCode, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {

@@ -18,7 +18,7 @@ use oriole_ir::{Block, Function, OperandKind, Part};
 use oriole_support::IndexVec;
 
 use crate::code::from_ir::ValueNumbers;
-use crate::code::{Code, Item};
+use crate::code::{Item, SchedCode};
 
 /// A register number whose latest result is in flight, and the number of cycles until that result arrives.
 type InFlightRegister = (u32, u32);
@@ -83,7 +83,7 @@ impl<'m> InFlightResults<'m> {
     }
 
     /// Advances past an item: adds its cycles, and records when its results arrive.
-    pub(crate) fn step(&mut self, code: &Code, item: &Item) {
+    pub(crate) fn step(&mut self, code: &SchedCode, item: &Item) {
         let arrival = code.reads(item).iter().map(|access| self.arrivals[access.register as usize]).max().unwrap_or(0);
         // A pseudo operation does not wait: its results arrive with its operands.
         let result = if item.opcode.is_none() {
@@ -106,7 +106,7 @@ impl<'m> InFlightResults<'m> {
     }
 
     /// Walks the current block in its final order and keeps the state at its end for the successors.
-    pub(crate) fn finish_block(&mut self, code: &Code, block: Block, order: impl Iterator<Item = usize>) {
+    pub(crate) fn finish_block(&mut self, code: &SchedCode, block: Block, order: impl Iterator<Item = usize>) {
         self.restart_block();
         for position in order {
             self.step(code, &code.items[position]);

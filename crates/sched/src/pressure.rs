@@ -23,7 +23,7 @@
 
 use std::ops::Range;
 
-use crate::code::{Code, Item, REGISTER_CLASSES};
+use crate::code::{Item, REGISTER_CLASSES, SchedCode};
 
 /// A number of registers for each [`crate::code::RegisterClass`].
 pub type Counts = [i32; REGISTER_CLASSES];
@@ -81,7 +81,7 @@ impl PressureTracker {
     }
 
     /// Resets the tracker to the start of a block. Takes time linear in the operands of this block and of the previous one.
-    pub fn enter_block(&mut self, code: &Code, block: Range<usize>, liveness: BlockLiveness<'_>) {
+    pub fn enter_block(&mut self, code: &SchedCode, block: Range<usize>, liveness: BlockLiveness<'_>) {
         for group in self.touched_groups.drain(..) {
             self.states[group as usize] = GroupState::default();
         }
@@ -105,7 +105,7 @@ impl PressureTracker {
     }
 
     /// Prepares the tracker for a region of the block. The current position must be the start of that region.
-    pub(crate) fn enter_region(&mut self, code: &Code, region: Range<usize>) {
+    pub(crate) fn enter_region(&mut self, code: &SchedCode, region: Range<usize>) {
         // Two loops: first all groups are cleared, then readers are counted. In one loop, a later reader of a group would clear the count
         // again.
         for position in region.clone() {
@@ -133,7 +133,7 @@ impl PressureTracker {
     }
 
     /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
-    fn count(&mut self, code: &Code, group: u32, sign: i32) {
+    fn count(&mut self, code: &SchedCode, group: u32, sign: i32) {
         let group = code.groups()[group as usize];
         if let Some(class) = group.class {
             self.live[class as usize] += sign * i32::from(group.weight);
@@ -141,7 +141,7 @@ impl PressureTracker {
     }
 
     /// Returns how the number of live registers of each class would change if `item` were scheduled next.
-    pub fn change(&self, code: &Code, item: &Item) -> Counts {
+    pub fn change(&self, code: &SchedCode, item: &Item) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
         let mut add = |group: u32, sign: i32| {
             let group = code.groups()[group as usize];
@@ -165,7 +165,7 @@ impl PressureTracker {
     }
 
     /// Schedules `item` at the current position and updates the live registers and their maximum.
-    pub fn step(&mut self, code: &Code, item: &Item) {
+    pub fn step(&mut self, code: &SchedCode, item: &Item) {
         // Operands that die here are freed before results become live: a result may get the register of such an operand.
         for &group in code.read_groups(item) {
             let state = &mut self.states[group as usize];
@@ -201,7 +201,7 @@ impl PressureTracker {
     }
 
     /// Schedules an item that is outside all regions, as a region of its own. Such items are scheduling barriers, which never move.
-    pub fn step_barrier(&mut self, code: &Code, position: usize) {
+    pub fn step_barrier(&mut self, code: &SchedCode, position: usize) {
         self.enter_region(code, position..position + 1);
         let item = code.items[position];
         self.step(code, &item);
@@ -225,7 +225,7 @@ mod tests {
     use oriole_isa::{RegFile, parse};
 
     /// Parses instructions on physical registers.
-    fn code(lines: &[&str]) -> Code {
+    fn code(lines: &[&str]) -> SchedCode {
         from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
     }
 

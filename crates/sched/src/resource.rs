@@ -16,7 +16,7 @@
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS, Unit};
-use oriole_hardware::{Class, Profile, ThroughputClass};
+use oriole_hardware::{Profile, SchedClass, ThroughputClass};
 use oriole_isa::RegFile;
 
 /// One number for each unit.
@@ -136,7 +136,7 @@ impl Costs {
 
     /// Returns the costs for given unit rates.
     pub fn from_rates(rates: &Rates, machine: &Machine) -> Costs {
-        let cost = |class: Class| {
+        let cost = |class: SchedClass| {
             let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
             (class.unit().index(), cycles as i32)
         };
@@ -165,18 +165,18 @@ impl Costs {
 
     /// Returns whether instructions of two classes may issue in one cycle, one after the other, if neither depends on the other: they are
     /// executed by different units, and neither is a branch or a barrier.
-    pub(crate) fn can_pair(&self, first: Class, second: Class) -> bool {
-        let is_flow = |class: Class| class.unit() == Unit::Branch;
+    pub(crate) fn can_pair(&self, first: SchedClass, second: SchedClass) -> bool {
+        let is_flow = |class: SchedClass| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
     }
 
     /// Returns the index of the unit of a class in the resource vector.
-    pub fn unit(&self, class: Class) -> usize {
+    pub fn unit(&self, class: SchedClass) -> usize {
         self.classes[class.index()].0
     }
 
     /// Returns the number of cycles that an instruction of a class occupies its unit.
-    pub fn cycles(&self, class: Class) -> i32 {
+    pub fn cycles(&self, class: SchedClass) -> i32 {
         self.classes[class.index()].1
     }
 }
@@ -363,7 +363,7 @@ mod tests {
     /// Returns the resource needs of an instruction that is given as text; `last` has the registers that it reads for the last time.
     fn work(text: &str, last: &[u16]) -> ResourceNeeds {
         let (instruction, costs) = (parse(text).unwrap(), costs("sm_90"));
-        let class = Class::of(&instruction);
+        let class = SchedClass::of(&instruction);
         let operands = accesses(&instruction).into_iter().flat_map(|access| {
             access.registers().map(move |number| RegisterOperand {
                 register: RegisterDescriptor::new(access.file, number.into()),
@@ -382,7 +382,7 @@ mod tests {
         resources.schedule(&work("MUFU.RCP R4, R5", &[]), &mut slot);
         assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
         assert_eq!(slot.usage.iter().sum::<i32>(), 9);
-        assert_eq!(costs("sm_86").cycles(Class::of(&parse("DADD R0, R2, R4").unwrap())), 64);
+        assert_eq!(costs("sm_86").cycles(SchedClass::of(&parse("DADD R0, R2, R4").unwrap())), 64);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! Only `oriole profile` reads the codes.
 
-use oriole_hardware::{Class, Model};
+use oriole_hardware::{Model, SchedClass};
 
 /// A latency above this number of cycles counts as long.
 pub(crate) const LONG_LATENCY_CYCLES: u16 = 19;
@@ -64,7 +64,7 @@ impl SchedSpace {
     }
 
     /// Returns the space that instructions of a class access, from the class table; `None` if they access no memory.
-    pub fn of_class(class: Class) -> Option<SchedSpace> {
+    pub fn of_class(class: SchedClass) -> Option<SchedSpace> {
         let name = class.attribute("space")?;
         SchedSpace::ALL.into_iter().find(|space| space.name() == name)
     }
@@ -82,7 +82,7 @@ impl SchedSpace {
 
 /// Returns the estimated latency of a class in cycles: the usual latency if it is variable, the latency to the slowest reader if it is
 /// fixed; `None` if it is variable and unknown.
-pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
+pub fn estimated_latency(model: &Model, class: SchedClass) -> Option<u16> {
     match model.time(class) {
         None if model.results_need_scoreboard(class) => None,
         _ => Some(model.base_latency(class)),
@@ -90,7 +90,7 @@ pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
 }
 
 /// Returns whether the latency of a class is long. An unknown latency counts as long.
-pub fn is_long_latency(model: &Model, class: Class) -> bool {
+pub fn is_long_latency(model: &Model, class: SchedClass) -> bool {
     estimated_latency(model, class).is_none_or(|cycles| cycles > LONG_LATENCY_CYCLES)
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     /// Returns the memory space of the class of an instruction that is given as text.
     fn space(text: &str) -> Option<SchedSpace> {
-        SchedSpace::of_class(Class::of(&parse(text).unwrap()))
+        SchedSpace::of_class(SchedClass::of(&parse(text).unwrap()))
     }
 
     #[test]
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn latency_above_nineteen_cycles_is_long() {
         let mut model = Profile::of(Target::parse("sm_90").unwrap()).model;
-        let sum = Class::of(&parse("IADD3 R0, R1, R2, R3").unwrap());
-        let load = Class::of(&parse("LDG.E R0, desc[UR4][R2.64]").unwrap());
+        let sum = SchedClass::of(&parse("IADD3 R0, R1, R2, R3").unwrap());
+        let load = SchedClass::of(&parse("LDG.E R0, desc[UR4][R2.64]").unwrap());
         assert!(!is_long_latency(&model, sum) && is_long_latency(&model, load));
         model.set_base_latency(sum, 19);
         assert!(!is_long_latency(&model, sum));

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use oriole_cubin::build::{FrameInfo, Function, Module, kernel_attributes};
-use oriole_cubin::info::{Attribute, Code};
+use oriole_cubin::info::{Attribute, AttributeCode};
 use oriole_isa::{Control, Instruction, Target, encode, parse_at};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
@@ -73,7 +73,7 @@ fn cubin(lines: &[&str], count: usize) -> Vec<u8> {
     }
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let traits = oriole_cubin::FileTraits::of(target).expect("a target of cubins");
-    let exits = Attribute::words(Code::EXIT_INSTR_OFFSETS, [(end * INSTRUCTION_BYTES) as u32]);
+    let exits = Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, [(end * INSTRUCTION_BYTES) as u32]);
     let kernel = Function {
         registers: 32,
         attributes: kernel_attributes(&traits, &[], vec![exits]),

@@ -131,12 +131,12 @@ impl DeviceImage {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use oriole_kernel_test::{Value, parse};
+    use oriole_kernel_test::{ParameterValue, parse};
 
     /// Creates a texture or surface from its description.
     pub(crate) fn image(text: &str) -> (Memory, DeviceImage) {
         let header = format!("// kernel-test 1\n// kernel: k\n// param t: {text}\n// param o: u32[1] = zero\n// expect o: exact = 0\n");
-        let Value::Image(image) = parse(&header).unwrap().parameters.remove(0).value else { panic!("no image") };
+        let ParameterValue::Image(image) = parse(&header).unwrap().parameters.remove(0).value else { panic!("no image") };
         let mut memory = Memory::new();
         let (handle, _) = memory.create_image("t", &image);
         let found = memory.image(handle as u32).unwrap();

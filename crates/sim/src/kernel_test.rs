@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oriole_kernel_test::{Difference, Element, KernelTest, Value};
+use oriole_kernel_test::{Difference, Element, KernelTest, ParameterValue};
 
 use crate::tensor_map::TensorMap;
 use crate::{Launch, Memory};
@@ -62,19 +62,19 @@ impl Setup {
         let mut memory = Memory::new();
         let mut buffers = Vec::new();
         let arguments = test.parameters.iter().map(|parameter| match &parameter.value {
-            Value::Buffer { element, count, fill } => {
+            ParameterValue::Buffer { element, count, fill } => {
                 let address = memory.allocate(&parameter.name, KernelTest::initial_bytes(*element, *count, fill));
                 buffers.push((parameter.name.clone(), *element, address));
                 address.to_le_bytes().to_vec()
             }
-            Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
-            Value::Bytes(bytes) => bytes.clone(),
+            ParameterValue::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
+            ParameterValue::Bytes(bytes) => bytes.clone(),
             // The parser has checked that the buffer is an earlier parameter.
-            Value::TensorMap(map) => {
+            ParameterValue::TensorMap(map) => {
                 let address = buffers.iter().find(|buffer| buffer.0 == map.buffer).map_or(0, |buffer| buffer.2);
                 TensorMap::encode(map, address)
             }
-            Value::Image(image) => {
+            ParameterValue::Image(image) => {
                 let (handle, address) = memory.create_image(&parameter.name, image);
                 buffers.push((parameter.name.clone(), image.element, address));
                 handle.to_le_bytes().to_vec()

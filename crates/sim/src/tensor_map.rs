@@ -212,7 +212,7 @@ mod tests {
         let header =
             format!("// kernel-test 1\n// kernel: k\n// param a: u32[4096] = index\n// param m: {text} = a\n// expect a: exact = ?*4096\n");
         let test = kernel_test::parse(&header).unwrap();
-        let kernel_test::Value::TensorMap(map) = &test.parameters[1].value else { panic!("no tensor map") };
+        let kernel_test::ParameterValue::TensorMap(map) = &test.parameters[1].value else { panic!("no tensor map") };
         TensorMap::decode(&TensorMap::encode(map, 0x1_0000_1000)).unwrap()
     }
 

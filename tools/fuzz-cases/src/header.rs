@@ -3,7 +3,7 @@
 //! Conditions: no panic; a header is unchanged after writing and parsing it; a small test runs in the PTX interpreter and ends with a
 //! result or an error, and its outputs can be compared.
 
-use oriole_kernel_test::{Expectation, KernelTest, Value, parse};
+use oriole_kernel_test::{Expectation, KernelTest, ParameterValue, parse};
 use oriole_ptx::ast::Module;
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::ptx::{Options, Program};
@@ -53,7 +53,7 @@ fn is_small(test: &KernelTest) -> bool {
     let sizes = test.grid.iter().chain(&test.block);
     let threads = sizes.fold(1_u64, |product, &size| product.saturating_mul(u64::from(size)));
     let buffers = test.parameters.iter().map(|parameter| match &parameter.value {
-        Value::Buffer { element, count, .. } => (*count as u64).saturating_mul(element.bytes() as u64),
+        ParameterValue::Buffer { element, count, .. } => (*count as u64).saturating_mul(element.bytes() as u64),
         _ => 0,
     });
     let bytes = buffers.fold(u64::from(test.shared_bytes), u64::saturating_add);

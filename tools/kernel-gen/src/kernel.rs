@@ -5,7 +5,7 @@
 //! and `%fd<..>` are declared if the body uses them.
 
 use crate::ty::Ty;
-use oriole_kernel_test::{Expectation, Expected, Fill, KernelTest, Parameter, TensorMap, Tolerance, Value};
+use oriole_kernel_test::{Expectation, Expected, Fill, KernelTest, Parameter, ParameterValue, TensorMap, Tolerance};
 use std::fmt::Write;
 
 /// A generated test file.
@@ -113,7 +113,7 @@ impl Kernel {
     }
 
     pub fn buffer(mut self, name: &str, ty: Ty, registers: usize, fill: Fill) -> Kernel {
-        let value = Value::Buffer { element: ty.element, count: registers * ty.lanes, fill };
+        let value = ParameterValue::Buffer { element: ty.element, count: registers * ty.lanes, fill };
         self.test.parameters.push(Parameter { name: name.to_owned(), value });
         self.parameter_types.push("u64".into());
         self
@@ -136,7 +136,7 @@ impl Kernel {
 
     pub fn scalar(mut self, name: &str, ty: Ty, bits: u64) -> Kernel {
         let ty = if ty.lanes == 1 { ty } else { crate::ty::B32 };
-        self.test.parameters.push(Parameter { name: name.to_owned(), value: Value::Scalar { element: ty.element, bits } });
+        self.test.parameters.push(Parameter { name: name.to_owned(), value: ParameterValue::Scalar { element: ty.element, bits } });
         self.parameter_types.push(ty.memory.to_owned());
         self
     }
@@ -144,14 +144,14 @@ impl Kernel {
     /// Adds a parameter passed by value; the body reads it with `ld.param`.
     pub fn bytes(mut self, name: &str, align: usize, bytes: Vec<u8>) -> Kernel {
         self.parameter_types.push(format!("align {align} .b8"));
-        self.test.parameters.push(Parameter { name: name.to_owned(), value: Value::Bytes(bytes) });
+        self.test.parameters.push(Parameter { name: name.to_owned(), value: ParameterValue::Bytes(bytes) });
         self
     }
 
     /// Adds a tensor map of a buffer; the body takes its address.
     pub fn tensor_map(mut self, name: &str, map: TensorMap) -> Kernel {
         self.parameter_types.push("align 64 .b8".into());
-        self.test.parameters.push(Parameter { name: name.to_owned(), value: Value::TensorMap(map) });
+        self.test.parameters.push(Parameter { name: name.to_owned(), value: ParameterValue::TensorMap(map) });
         self
     }
 
@@ -168,12 +168,12 @@ impl Kernel {
         for (parameter, ty) in self.test.parameters.iter().zip(&self.parameter_types) {
             let name = &parameter.name;
             match parameter.value {
-                Value::Bytes(_) | Value::TensorMap(_) => {}
-                Value::Buffer { .. } => {
+                ParameterValue::Bytes(_) | ParameterValue::TensorMap(_) => {}
+                ParameterValue::Buffer { .. } => {
                     let _ = writeln!(out, "    .reg .u64 %{name};\n    ld.param.u64 %{name}, [{name}];");
                     let _ = writeln!(out, "    cvta.to.global.u64 %{name}, %{name};");
                 }
-                Value::Scalar { .. } | Value::Image(_) => {
+                ParameterValue::Scalar { .. } | ParameterValue::Image(_) => {
                     let _ = writeln!(out, "    .reg .{ty} %{name};\n    ld.param.{ty} %{name}, [{name}];");
                 }
             }
@@ -206,8 +206,8 @@ impl Kernel {
             .iter()
             .zip(&self.parameter_types)
             .map(|(parameter, ty)| match &parameter.value {
-                Value::Bytes(bytes) => format!("    .param .{ty} {}[{}]", parameter.name, bytes.len()),
-                Value::TensorMap(_) => format!("    .param .{ty} {}[128]", parameter.name),
+                ParameterValue::Bytes(bytes) => format!("    .param .{ty} {}[{}]", parameter.name, bytes.len()),
+                ParameterValue::TensorMap(_) => format!("    .param .{ty} {}[128]", parameter.name),
                 _ => format!("    .param .{ty} {}", parameter.name),
             })
             .collect();
@@ -237,7 +237,7 @@ impl Kernel {
 /// Returns the contents of all buffers before the launch.
 fn inputs(test: &KernelTest) -> Vec<Vec<u8>> {
     let bytes = |parameter: &Parameter| match &parameter.value {
-        Value::Buffer { element, count, fill } => Some(KernelTest::initial_bytes(*element, *count, fill)),
+        ParameterValue::Buffer { element, count, fill } => Some(KernelTest::initial_bytes(*element, *count, fill)),
         _ => None,
     };
     test.parameters.iter().filter_map(bytes).collect()

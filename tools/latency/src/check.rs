@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_hardware::{Class, Classes, DependenceKind, LatencyRequirement, Model, Port};
+use oriole_hardware::{Classes, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
 use oriole_isa::{AccessPlace, RegFile, Target};
 
 use crate::code::{Run, Step};
@@ -178,7 +178,7 @@ const CROWD_CYCLES: u32 = 8;
 
 /// Returns the slow unit or queue that an instruction uses.
 fn slow_unit(step: &Step) -> Option<&'static str> {
-    let class = Class::of(&step.instruction);
+    let class = SchedClass::of(&step.instruction);
     let unit = class.attribute("unit")?;
     let rate = class.attribute("rate")?;
     let slow = SLOW_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, group)| *group);
@@ -203,7 +203,7 @@ fn crowded(run: &Run, second: usize) -> bool {
 
 /// Returns the port of an access in the hardware model.
 fn port(step: &Step, end: &End, file: RegFile) -> Option<Port> {
-    let class = Class::of(&step.instruction);
+    let class = SchedClass::of(&step.instruction);
     let slot = usize::from(step.slot(&end.access).unwrap_or_default());
     match end.access.place {
         AccessPlace::Guard => Some(Classes::get().guard_port(file == RegFile::UniformPredicate)),
@@ -237,7 +237,7 @@ fn count(findings: &mut BTreeMap<String, Finding>, key: String, cycles: u32, nee
 fn classes(found: &Dependence<'_>) -> String {
     let file = found.first_end.access.file;
     let end = |step: &Step, end: &End| {
-        let class = Class::of(&step.instruction).name();
+        let class = SchedClass::of(&step.instruction).name();
         match end.access.place {
             AccessPlace::Guard => format!("{class} guard"),
             _ if end.access.written => format!("{class} d.{}", end.part.min(1)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use oriole_cubin::Cubin;
-use oriole_isa::{Access, Accesses, Effect, Instruction, RegFile, Target, Value, accesses, decode};
+use oriole_isa::{Access, Accesses, Effect, Instruction, OperandValue, RegFile, Target, accesses, decode};
 use smallvec::SmallVec;
 
 /// An instruction with its register accesses.
@@ -58,7 +58,7 @@ fn starts(instructions: &[Instruction]) -> BTreeSet<usize> {
     let mut starts = BTreeSet::new();
     for (number, instruction) in instructions.iter().enumerate() {
         for operand in &instruction.operands {
-            if let Value::Relative(bytes) = operand.value {
+            if let OperandValue::Relative(bytes) = operand.value {
                 let target = (number as i64 + 1) + bytes / WORD_BYTES as i64;
                 if let Ok(target) = usize::try_from(target) {
                     starts.insert(target);
@@ -79,8 +79,8 @@ pub fn step(instruction: Instruction) -> Step {
     if instruction.opcode.mnemonic() == "DEPBAR" {
         for operand in &instruction.operands {
             match operand.value {
-                Value::Register(RegFile::Scoreboard, Some(number)) => waits |= 1 << number,
-                Value::Set(set) => waits |= set as u8,
+                OperandValue::Register(RegFile::Scoreboard, Some(number)) => waits |= 1 << number,
+                OperandValue::Set(set) => waits |= set as u8,
                 _ => {}
             }
         }

@@ -8,8 +8,8 @@
 //! S01  FADD R3, R0, R4     read after write of R0, 2 + 3 = 5 cycles
 //! ```
 
-use oriole_hardware::{Class, DependenceKind};
-use oriole_isa::{Access, Guard, RegFile};
+use oriole_hardware::{DependenceKind, SchedClass};
+use oriole_isa::{Access, InstGuard, RegFile};
 
 use crate::code::{Run, Step};
 
@@ -105,7 +105,7 @@ fn walk_back<'r>(run: &'r Run, second: usize, end: End, register: u16, out: &mut
             return;
         }
         let apart = exclusive(run, first, second);
-        let order = Class::of(&step.instruction).order().map_or(0, |group| 1u64 << group);
+        let order = SchedClass::of(&step.instruction).order().map_or(0, |group| 1u64 << group);
         let mut replaced = false;
         for access in &step.accesses {
             if access.file != end.access.file || !access.registers().contains(&register) {
@@ -154,7 +154,7 @@ fn walk_back<'r>(run: &'r Run, second: usize, end: End, register: u16, out: &mut
 
 /// Returns whether both instructions are never executed together: their guards are the same predicate, one negated, unchanged in between.
 fn exclusive(run: &Run, first: usize, second: usize) -> bool {
-    let guard = |number: usize| -> Guard { run.steps[number].instruction.guard };
+    let guard = |number: usize| -> InstGuard { run.steps[number].instruction.guard };
     let (one, other) = (guard(first), guard(second));
     if one.predicate == 7 || one.predicate != other.predicate || one.uniform != other.uniform || one.negated == other.negated {
         return false;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::FileTraits;
 use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
-use oriole_cubin::info::{Attribute, Code, Parameter, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue, Parameter};
 use oriole_isa::{Control, Effect, Latency, RegFile, Target, encode, parse, parse_at};
 
 const INSTRUCTION_BYTES: usize = 16;
@@ -130,9 +130,9 @@ impl Assembler {
         }
         let exits =
             lines.iter().enumerate().filter(|(_, line)| line.text.contains("EXIT")).map(|(index, _)| (index * INSTRUCTION_BYTES) as u32);
-        let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits.collect::<Vec<_>>())];
+        let mut extra = vec![Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, exits.collect::<Vec<_>>())];
         if needs.barriers > 0 {
-            extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(needs.barriers)));
+            extra.push(Attribute::new(AttributeCode::NUM_BARRIERS, AttributeValue::Byte(needs.barriers)));
         }
         let block = Parameter::plain(0, 0, needs.parameter_bytes);
         let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

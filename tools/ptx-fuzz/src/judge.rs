@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use oriole_driver::{Options, ScheduleBackend, ScheduleMode, Scheduling, compile, target_mismatch};
 use oriole_isa::Target;
-use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
+use oriole_kernel_test::{Expectation, Expected, KernelTest, ParameterValue, Tolerance};
 use oriole_ptx::ast::Module;
 use oriole_sim::hazard::Watch;
 use oriole_sim::verify::{Verifier, verify_cubin};
@@ -109,15 +109,15 @@ impl Setup {
         let mut arguments = Vec::new();
         for parameter in &test.parameters {
             arguments.push(match &parameter.value {
-                Value::Buffer { element, count, fill } => {
+                ParameterValue::Buffer { element, count, fill } => {
                     let address = memory.allocate(&parameter.name, KernelTest::initial_bytes(*element, *count, fill));
                     buffers.push((parameter.name.clone(), address));
                     address.to_le_bytes().to_vec()
                 }
-                Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
-                Value::Bytes(bytes) => bytes.clone(),
-                Value::TensorMap(_) => unreachable!("random programs have no tensor maps"),
-                Value::Image(image) => memory.create_image(&parameter.name, image).0.to_le_bytes().to_vec(),
+                ParameterValue::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
+                ParameterValue::Bytes(bytes) => bytes.clone(),
+                ParameterValue::TensorMap(_) => unreachable!("random programs have no tensor maps"),
+                ParameterValue::Image(image) => memory.create_image(&parameter.name, image).0.to_le_bytes().to_vec(),
             });
         }
         let launch = Launch {
@@ -223,7 +223,7 @@ fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[
 /// Describes the first element that differs; `None` if all are equal.
 fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Option<String> {
     let buffers = test.parameters.iter().filter_map(|parameter| match parameter.value {
-        Value::Buffer { element, .. } => Some((&parameter.name, element.bytes())),
+        ParameterValue::Buffer { element, .. } => Some((&parameter.name, element.bytes())),
         _ => None,
     });
     for (((name, size), expected), found) in buffers.zip(expected).zip(found) {
@@ -283,7 +283,7 @@ pub fn with_expectations(case: &Case) -> Result<KernelTest, Failure> {
     let contents = interpret(case)?;
     let mut test = case.test.clone();
     let buffers = case.test.parameters.iter().filter_map(|parameter| match parameter.value {
-        Value::Buffer { element, .. } => Some((parameter.name.clone(), element.bytes())),
+        ParameterValue::Buffer { element, .. } => Some((parameter.name.clone(), element.bytes())),
         _ => None,
     });
     for ((name, size), bytes) in buffers.zip(contents).filter(|((name, _), _)| name != "input") {

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use crate::program::{
-    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, GLOBAL_POINTERS, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, Stmt,
-    Together, Token, Trips,
+    CLASSES, CONSTANT_WORDS, Condition, Edge, Function, GLOBAL_POINTERS, Line, LoopStyle, Op, OperandClass, PRIVATE_BYTES, Passed, Program,
+    Stmt, Together, Token, Trips,
 };
 use crate::prologue::{THREAD_NUMBERS, arrays, function_extras, kernel_extras, names};
 
@@ -259,8 +259,8 @@ pub fn declare(function: &Function, passed: &Passed, name: &str) -> String {
 }
 
 /// Returns the type with which a class is passed.
-pub fn parameter_type(class: Class) -> &'static str {
-    if class == Class::Pred { "b32" } else { class.register_type() }
+pub fn parameter_type(class: OperandClass) -> &'static str {
+    if class == OperandClass::Pred { "b32" } else { class.register_type() }
 }
 
 /// Prints a device function.

@@ -1,16 +1,16 @@
 //! The generator's representation of a program: functions that consist of a tree of statements.
 //!
-//! Each function has a fixed pool of registers of every class ([`Class`]). All of them are initialized before the body, statements read and
+//! Each function has a fixed pool of registers of every class ([`OperandClass`]). All of them are initialized before the body, statements read and
 //! write them freely, and the pool is observed at the end. Therefore a program stays defined if any statements are removed, which the
 //! reducer relies on. Registers that a construct needs for itself (loop counters, masks, fuel) are numbered by the construct and
 //! belong to no class.
 
-use oriole_kernel_test::{Element, Fill, KernelTest, Parameter, Source, Value};
+use oriole_kernel_test::{Element, Fill, KernelTest, Parameter, ParameterValue, Source};
 
 /// The kind of values in a register. Some classes have the same width but must not be mixed: the payload of a NaN is not always defined, so
 /// the bits of floats are observed only after canonicalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+pub enum OperandClass {
     B8,
     B16,
     B32,
@@ -26,56 +26,59 @@ pub enum Class {
     Uniform,
 }
 
-pub const CLASSES: [Class; 12] = [
-    Class::B8,
-    Class::B16,
-    Class::B32,
-    Class::B64,
-    Class::F16,
-    Class::F16x2,
-    Class::Bf16,
-    Class::Bf16x2,
-    Class::F32,
-    Class::F64,
-    Class::Pred,
-    Class::Uniform,
+pub const CLASSES: [OperandClass; 12] = [
+    OperandClass::B8,
+    OperandClass::B16,
+    OperandClass::B32,
+    OperandClass::B64,
+    OperandClass::F16,
+    OperandClass::F16x2,
+    OperandClass::Bf16,
+    OperandClass::Bf16x2,
+    OperandClass::F32,
+    OperandClass::F64,
+    OperandClass::Pred,
+    OperandClass::Uniform,
 ];
 
-impl Class {
+impl OperandClass {
     /// Returns the letter of the class in templates and register names.
     pub fn letter(self) -> char {
         b"bhrdxXyYfepu"[self as usize] as char
     }
 
-    pub fn from_letter(letter: char) -> Option<Class> {
+    pub fn from_letter(letter: char) -> Option<OperandClass> {
         CLASSES.into_iter().find(|class| class.letter() == letter)
     }
 
     /// Returns the type with which registers are declared and parameters are passed.
     pub fn register_type(self) -> &'static str {
         match self {
-            Class::B8 => "b8",
-            Class::B16 | Class::F16 | Class::Bf16 => "b16",
-            Class::B32 | Class::F16x2 | Class::Bf16x2 | Class::Uniform => "b32",
-            Class::B64 => "b64",
-            Class::F32 => "f32",
-            Class::F64 => "f64",
-            Class::Pred => "pred",
+            OperandClass::B8 => "b8",
+            OperandClass::B16 | OperandClass::F16 | OperandClass::Bf16 => "b16",
+            OperandClass::B32 | OperandClass::F16x2 | OperandClass::Bf16x2 | OperandClass::Uniform => "b32",
+            OperandClass::B64 => "b64",
+            OperandClass::F32 => "f32",
+            OperandClass::F64 => "f64",
+            OperandClass::Pred => "pred",
         }
     }
 
     pub fn bytes(self) -> usize {
         match self {
-            Class::B8 => 1,
-            Class::B16 | Class::F16 | Class::Bf16 => 2,
-            Class::B32 | Class::F16x2 | Class::Bf16x2 | Class::F32 | Class::Uniform => 4,
-            Class::B64 | Class::F64 => 8,
-            Class::Pred => 4,
+            OperandClass::B8 => 1,
+            OperandClass::B16 | OperandClass::F16 | OperandClass::Bf16 => 2,
+            OperandClass::B32 | OperandClass::F16x2 | OperandClass::Bf16x2 | OperandClass::F32 | OperandClass::Uniform => 4,
+            OperandClass::B64 | OperandClass::F64 => 8,
+            OperandClass::Pred => 4,
         }
     }
 
     pub fn is_float(self) -> bool {
-        matches!(self, Class::F16 | Class::F16x2 | Class::Bf16 | Class::Bf16x2 | Class::F32 | Class::F64)
+        matches!(
+            self,
+            OperandClass::F16 | OperandClass::F16x2 | OperandClass::Bf16 | OperandClass::Bf16x2 | OperandClass::F32 | OperandClass::F64
+        )
     }
 
     pub fn register(self, number: usize) -> String {
@@ -88,13 +91,13 @@ impl Class {
 pub enum Token {
     Text(String),
     Use {
-        class: Class,
+        class: OperandClass,
         name: String,
         /// Whether a constant may replace the register.
         constant: bool,
     },
     Def {
-        class: Class,
+        class: OperandClass,
         name: String,
     },
 }
@@ -209,12 +212,12 @@ pub enum Stmt {
 }
 
 /// A field of a structure passed by value: class and offset in bytes.
-pub type Field = (Class, usize);
+pub type Field = (OperandClass, usize);
 
 /// The type of a parameter or result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
-    Scalar(Class),
+    Scalar(OperandClass),
     Structure { fields: Vec<Field>, bytes: usize },
 }
 
@@ -354,9 +357,12 @@ impl Program {
 
     /// Returns the kernel test without expectations.
     pub fn test(&self) -> KernelTest {
-        let buffer = |name: &str, element, count, fill| Parameter { name: name.into(), value: Value::Buffer { element, count, fill } };
-        let scalar =
-            |name: &str, bits: u32| Parameter { name: name.into(), value: Value::Scalar { element: Element::U32, bits: u64::from(bits) } };
+        let buffer =
+            |name: &str, element, count, fill| Parameter { name: name.into(), value: ParameterValue::Buffer { element, count, fill } };
+        let scalar = |name: &str, bits: u32| Parameter {
+            name: name.into(),
+            value: ParameterValue::Scalar { element: Element::U32, bits: u64::from(bits) },
+        };
         let threads = self.threads() as usize;
         let cells = Fill::of(&[(Source::Random { seed: self.seed as u32 }, SHARED_CELLS), (Source::Value(0), FLOAT_CELLS)]);
         let bulk = buffer("bulk", Element::U32, threads * BULK_BYTES / 4, Fill::all(self.fill));
@@ -373,7 +379,7 @@ impl Program {
                 buffer("cells", Element::U64, SHARED_CELLS + FLOAT_CELLS, cells),
                 scalar("n0", self.scalars[0]),
                 scalar("n1", self.scalars[1]),
-                Parameter { name: "structure".into(), value: Value::Bytes(self.structure.clone()) },
+                Parameter { name: "structure".into(), value: ParameterValue::Bytes(self.structure.clone()) },
                 buffer("out", Element::U64, threads * self.slots, Fill::zero()),
             ]
             .into_iter()

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `{a/b}` is a choice between alternatives, which may be empty or nested. `;` separates instructions and declarations of registers that
-//! only the template uses. `<` and `>` stand for the braces of a vector. Placeholders, with the letter of a [`Class`]:
+//! only the template uses. `<` and `>` stand for the braces of a vector. Placeholders, with the letter of a [`OperandClass`]:
 //!
 //! | | |
 //! |---|---|
@@ -20,7 +20,7 @@
 
 use std::collections::HashMap;
 
-use crate::program::{Class, Line, Op, Token};
+use crate::program::{Line, Op, OperandClass, Token};
 use crate::rng::Rng;
 
 /// The registers that a template may use.
@@ -35,20 +35,20 @@ pub struct Names<'a> {
 
 impl Names<'_> {
     /// Picks a register to read.
-    pub fn read(&self, rng: &mut Rng, class: Class) -> String {
-        if class == Class::B32 && rng.chance(15) {
+    pub fn read(&self, rng: &mut Rng, class: OperandClass) -> String {
+        if class == OperandClass::B32 && rng.chance(15) {
             if !self.readable.is_empty() && rng.chance(60) {
                 return rng.pick(self.readable).clone();
             }
-            if self.pool[Class::Uniform as usize] > 0 {
-                return self.read(rng, Class::Uniform);
+            if self.pool[OperandClass::Uniform as usize] > 0 {
+                return self.read(rng, OperandClass::Uniform);
             }
         }
         class.register(rng.below(self.pool[class as usize]))
     }
 
     /// Picks a register to write that `taken` does not write yet.
-    fn write(&self, rng: &mut Rng, class: Class, taken: &[Token]) -> String {
+    fn write(&self, rng: &mut Rng, class: OperandClass, taken: &[Token]) -> String {
         let is_taken = |name: &str| taken.iter().any(|token| matches!(token, Token::Def { name: other, .. } if other == name));
         for _ in 0..10_000 {
             let name = class.register(rng.below(self.pool[class as usize]));
@@ -112,9 +112,9 @@ fn expand_line(rng: &mut Rng, names: &Names<'_>, text: &str, bound: &mut HashMap
                 let token = match letter {
                     'M' => Token::Text(names.mask.to_owned()),
                     's' if rng.chance(50) => Token::Text(shift_amount(rng)),
-                    's' => Token::Use { class: Class::B32, name: names.read(rng, Class::B32), constant: true },
+                    's' => Token::Use { class: OperandClass::B32, name: names.read(rng, OperandClass::B32), constant: true },
                     _ => {
-                        let class = Class::from_letter(letter).unwrap_or_else(|| panic!("class {letter} in `{text}`"));
+                        let class = OperandClass::from_letter(letter).unwrap_or_else(|| panic!("class {letter} in `{text}`"));
                         let suffix = rest.next_if(|c| matches!(c, 'i' | 'n'));
                         let binding = rest.next_if_eq(&':').and_then(|_| rest.next());
                         placeholder(rng, names, class, written, suffix, binding, bound, &line)
@@ -136,7 +136,7 @@ fn expand_line(rng: &mut Rng, names: &Names<'_>, text: &str, bound: &mut HashMap
 fn placeholder(
     rng: &mut Rng,
     names: &Names<'_>,
-    class: Class,
+    class: OperandClass,
     written: bool,
     suffix: Option<char>,
     binding: Option<char>,
@@ -171,14 +171,14 @@ fn shift_amount(rng: &mut Rng) -> String {
 }
 
 /// Returns a constant of a class, as text.
-pub fn constant(rng: &mut Rng, class: Class) -> String {
+pub fn constant(rng: &mut Rng, class: OperandClass) -> String {
     let bits = interesting(rng, class.bytes() as u32 * 8, class.is_float());
     match class {
-        Class::B16 => format!("{}", bits as u16 as i16),
-        Class::B32 | Class::Uniform => format!("{:#x}", bits as u32),
-        Class::B64 => format!("{bits:#x}"),
-        Class::F32 => format!("0f{:08X}", bits as u32),
-        Class::F64 => format!("0d{bits:016X}"),
+        OperandClass::B16 => format!("{}", bits as u16 as i16),
+        OperandClass::B32 | OperandClass::Uniform => format!("{:#x}", bits as u32),
+        OperandClass::B64 => format!("{bits:#x}"),
+        OperandClass::F32 => format!("0f{:08X}", bits as u32),
+        OperandClass::F64 => format!("0d{bits:016X}"),
         _ => panic!("no constants of class {class:?}"),
     }
 }

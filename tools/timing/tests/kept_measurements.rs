@@ -16,11 +16,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-fn measurements(compiler: &str) -> Vec<Measurement> {
+/// Returns the measurements of the code of a compiler: every `step`-th, or with `ORIOLE_REFRESH` all.
+fn measurements(compiler: &str, step: usize) -> Vec<Measurement> {
     let text = std::fs::read_to_string(folder().join("data/h200.tsv")).unwrap();
     let mut all = Measurement::parse(&text).unwrap();
     all.retain(|measurement| measurement.compiler == compiler);
-    all
+    all.into_iter().step_by(if oriole_oracles::compares_everything() { 1 } else { step }).collect()
 }
 
 /// Computes the agreement of predictions with measurements, for kernels whose machine code exists.
@@ -39,10 +40,10 @@ fn agreement(measurements: &[Measurement], cubins: &Path) -> Agreement {
 
 #[test]
 fn timing_of_kept_measurements() {
-    let measurements = measurements("oriole");
+    let measurements = measurements("oriole", 2);
     let agreement = agreement(&measurements, &folder().join("data/cubins"));
     println!("{agreement}");
-    assert!(agreement.count >= 105, "{agreement}");
+    assert!(agreement.count >= if oriole_oracles::compares_everything() { 105 } else { 52 }, "{agreement}");
     assert!(agreement.rank_correlation >= 0.97, "{agreement}");
     assert!((0.9..=1.1).contains(&agreement.mean_ratio) && agreement.spread <= 1.25, "{agreement}");
     assert!(agreement.within_double >= 0.97, "{agreement}");
@@ -53,10 +54,7 @@ fn timing_of_code_by_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let cubins = std::env::temp_dir().join(format!("oriole-timing-{}", std::process::id()));
     std::fs::create_dir_all(&cubins).unwrap();
-    let mut measurements = measurements("ptxas");
-    if !oriole_oracles::compares_everything() {
-        measurements = measurements.into_iter().step_by(2).collect();
-    }
+    let measurements = measurements("ptxas", 4);
     for measurement in &measurements {
         let source = folder().join(format!("kernels/{}.ptx", measurement.kernel));
         let output = cubins.join(format!("{}.cubin", measurement.kernel));
@@ -66,6 +64,6 @@ fn timing_of_code_by_ptxas() {
     let agreement = agreement(&measurements, &cubins);
     std::fs::remove_dir_all(&cubins).unwrap();
     println!("{agreement}");
-    assert!(agreement.count == measurements.len() && agreement.count >= 52 && agreement.rank_correlation >= 0.95, "{agreement}");
+    assert!(agreement.count == measurements.len() && agreement.count >= 26 && agreement.rank_correlation >= 0.95, "{agreement}");
     assert!((0.9..=1.1).contains(&agreement.mean_ratio) && agreement.spread <= 1.3, "{agreement}");
 }

@@ -5,7 +5,7 @@ use oriole_hardware::machine::MachineFact;
 use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{Cell, FILES, KINDS};
 use oriole_hardware::units::Unit;
-use oriole_hardware::{Class, Classes, Profile};
+use oriole_hardware::{Classes, Profile, SchedClass};
 use oriole_sched::SchedDescriptor;
 use oriole_sched::space::{estimated_latency, is_long_latency};
 use serde_json::{Map, Value, json};
@@ -74,7 +74,7 @@ fn facts(fields: impl Iterator<Item = MachineFact>) -> Map<String, Value> {
 }
 
 /// Returns an instruction class as JSON.
-fn class_value(profile: &Profile, class: Class) -> Value {
+fn class_value(profile: &Profile, class: SchedClass) -> Value {
     let waits = profile.model.waits(class);
     let Ok(descriptor) = SchedDescriptor::of_class(class) else { return Value::Null };
     json!({

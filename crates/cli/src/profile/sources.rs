@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use oriole_hardware::tables::{FILES, KINDS};
-use oriole_hardware::{Class, Classes, Profile};
+use oriole_hardware::{Classes, Profile, SchedClass};
 use oriole_sched::space::estimated_latency;
 
 use super::columns::Columns;
@@ -27,7 +27,7 @@ pub struct Sources {
     /// Sources of the rates, by name.
     pub rates: Vec<Source>,
     /// For each class, the number of figures per source letter.
-    pub classes: Vec<(Class, BTreeMap<char, usize>)>,
+    pub classes: Vec<(SchedClass, BTreeMap<char, usize>)>,
 }
 
 /// Counts the figures of a profile by source.
@@ -51,7 +51,7 @@ fn tally(sources: &[(String, String)], used: &[String]) -> Vec<Source> {
 }
 
 /// Counts the figures in which the class is the first instruction of a dependence: those for its results, its sources, and its time.
-fn of_class(profile: &Profile, class: Class) -> BTreeMap<char, usize> {
+fn of_class(profile: &Profile, class: SchedClass) -> BTreeMap<char, usize> {
     let table = profile.model.table();
     let row = class.row();
     let mut letters = BTreeMap::new();

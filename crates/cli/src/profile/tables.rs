@@ -6,7 +6,7 @@ use oriole_hardware::ThroughputClass;
 use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
-use oriole_hardware::{Class, Classes, Profile};
+use oriole_hardware::{Classes, Profile, SchedClass};
 use oriole_sched::space::{estimated_latency, is_long_latency};
 use oriole_sched::{SchedDescriptor, SchedSpace};
 
@@ -60,13 +60,13 @@ fn units(text: &mut String, profile: &Profile) {
 }
 
 /// Returns the mnemonics of a class, with the modifiers that select it.
-pub fn members(class: Class) -> Vec<String> {
+pub fn members(class: SchedClass) -> Vec<String> {
     let rules = Classes::get().table().rules.iter().filter(|rule| rule.class == class.index());
     rules.map(|rule| format!("{}{}", rule.mnemonic, rule.modifiers.concat())).collect()
 }
 
 /// Returns which operands of a class need scoreboards, in one word.
-pub fn waits_text(profile: &Profile, class: Class) -> &'static str {
+pub fn waits_text(profile: &Profile, class: SchedClass) -> &'static str {
     let waits = profile.model.waits(class);
     match (waits.results, waits.sources) {
         (true, true) => "both",

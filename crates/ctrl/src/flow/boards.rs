@@ -44,9 +44,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use oriole_hardware::{Class, ControlRules, Model};
+use oriole_hardware::{ControlRules, Model, SchedClass};
 use oriole_ir::analysis::LoopModel;
-use oriole_isa::{Control, Opcode, RegFile, Value};
+use oriole_isa::{Control, Opcode, OperandValue, RegFile};
 
 use super::MachineCode;
 use super::control_flow::{MachineControlFlow, Worklist};
@@ -69,7 +69,7 @@ struct Holder<'w> {
     /// Usual number of cycles from the issue of the instruction to the event.
     usual_latency: i64,
     /// Class of the instruction.
-    class: Class,
+    class: SchedClass,
     /// Start and end positions of the loop in whose next iteration the event is waited for; `None` if all waits come later in the code.
     carried_by_loop: Option<(usize, usize)>,
 }
@@ -94,7 +94,7 @@ struct ScoreboardState {
     /// Estimated cycle at which the last of its holders is done.
     ready_cycle: i64,
     /// Instruction class of the newest holder; `None` before the first one.
-    class: Option<Class>,
+    class: Option<SchedClass>,
     /// Position of the last wait for this scoreboard that the scan has passed.
     free_since: usize,
 }
@@ -246,7 +246,7 @@ fn pin_named_scoreboards(
     controls: &mut [Control],
 ) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
-        Value::Register(RegFile::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
+        OperandValue::Register(RegFile::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
     };
     let counted = (0..inst_accesses.len()).filter(|&at| inst_accesses[at].opcode == Opcode::DEPBAR).filter_map(named);
@@ -303,7 +303,14 @@ impl Scan<'_> {
     /// Returns the cost, in weighted cycles, of assigning scoreboard `index` to a new holder, followed by tie-breakers; lower is better.
     /// `next` is the position of the first wait for the holder, `wait_count` the number of its waits, `ready_cycle` the cycle at which it
     /// is done.
-    fn assignment_rank(&self, index: usize, next: usize, wait_count: usize, ready_cycle: i64, class: Class) -> (i64, u8, i64, bool, usize) {
+    fn assignment_rank(
+        &self,
+        index: usize,
+        next: usize,
+        wait_count: usize,
+        ready_cycle: i64,
+        class: SchedClass,
+    ) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
         // The second element orders scoreboards of cost 0: 0 if the only wait is shared, 1 if the scoreboard is free, 2 if others hold it.

@@ -1,7 +1,7 @@
 //! Collects the register accesses of an instruction with their ports in the hardware model, and its properties that scoreboards depend on.
 
-use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port};
-use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
+use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
+use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};
 use smallvec::SmallVec;
 
 use super::MachineCode;
@@ -77,7 +77,7 @@ pub struct CachedRead {
 #[derive(Clone, Debug)]
 pub struct InstAccesses {
     /// The latency class.
-    pub class: Class,
+    pub class: SchedClass,
     /// The opcode.
     pub opcode: Opcode,
     /// Registers that it reads, its guard predicate included.
@@ -123,7 +123,7 @@ const LOADS: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG
 impl InstAccesses {
     /// Collects the accesses and properties of an instruction.
     pub fn new(instruction: &Instruction, model: &Model, rules: &ControlRules) -> InstAccesses {
-        let class = Class::of(instruction);
+        let class = SchedClass::of(instruction);
         let written = instruction.written();
         let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
         let waits = model.waits(class);
@@ -274,7 +274,7 @@ fn changes_shared_barrier(instruction: &Instruction) -> bool {
 fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     let count = || match instruction.operands.get(1).map(|operand| &operand.value) {
-        Some(Value::Integer(number)) => u32::try_from(*number).ok(),
+        Some(OperandValue::Integer(number)) => u32::try_from(*number).ok(),
         _ => None,
     };
     match instruction.opcode {
@@ -284,7 +284,7 @@ fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
         // `UTMACCTL.IV` makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has
         // changed, so these have to be complete before.
         Opcode::UTMACCTL if has(".IV") => Drain::Loads,
-        Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Name(_))) => {
+        Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(OperandValue::Name(_))) => {
             count().map_or(Drain::Nothing, Drain::Groups)
         }
         _ => Drain::Nothing,
@@ -294,7 +294,7 @@ fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
 /// Returns whether an instruction is an asynchronous matrix product that ends a group: it names `gsb0`.
 fn ends_product_group(instruction: &Instruction) -> bool {
     instruction.opcode.is_warpgroup_product()
-        && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
+        && instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Name(name) if name.spelling() == "gsb0"))
 }
 
 /// Returns the distance in cycles, or the need for a scoreboard, between two accesses to a register. `kind` is the kind of dependence,

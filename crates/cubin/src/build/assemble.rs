@@ -19,7 +19,7 @@ use super::{FrameInfo, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OLD_OS_ABI, OS_ABI, Piece};
 use crate::error::{Error, Result};
-use crate::info::{Attribute, Code, Value};
+use crate::info::{Attribute, AttributeCode, AttributeValue};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
 use crate::runner::{Runner, map_with};
@@ -329,27 +329,28 @@ impl Maker<'_> {
         let mut list = Vec::new();
         for (k, function) in module.functions.iter().enumerate().rev() {
             let symbol = self.function(k);
-            list.push(Attribute::per_symbol(Code::REGCOUNT, symbol, u32::from(function.registers)));
+            list.push(Attribute::per_symbol(AttributeCode::REGCOUNT, symbol, u32::from(function.registers)));
             if k + 1 == module.functions.len() {
                 list.extend(self.sampler_attributes());
             }
-            list.extend(module.is_relocatable().then(|| Attribute::per_symbol(Code::MAX_STACK_SIZE, symbol, 0)));
+            list.extend(module.is_relocatable().then(|| Attribute::per_symbol(AttributeCode::MAX_STACK_SIZE, symbol, 0)));
             for (i, subroutine) in function.subroutines.iter().enumerate().rev() {
                 let symbol = self.symbol_index(SymbolRole::Subroutine(k, i));
-                list.extend(subroutine.frame_size.map(|size| Attribute::per_symbol(Code::FRAME_SIZE, symbol, size)));
+                list.extend(subroutine.frame_size.map(|size| Attribute::per_symbol(AttributeCode::FRAME_SIZE, symbol, size)));
             }
-            list.push(Attribute::per_symbol(Code::FRAME_SIZE, symbol, function.frame_size));
-            list.extend(module.waits_for_errors_at_exit.then(|| Attribute::new(Code::GEN_ERRBAR_AT_EXIT, Value::Flag)));
+            list.push(Attribute::per_symbol(AttributeCode::FRAME_SIZE, symbol, function.frame_size));
+            list.extend(module.waits_for_errors_at_exit.then(|| Attribute::new(AttributeCode::GEN_ERRBAR_AT_EXIT, AttributeValue::Flag)));
         }
         if !module.is_relocatable() {
-            let stack = |k: usize| Attribute::per_symbol(Code::MIN_STACK_SIZE, self.function(k), module.functions[k].min_stack_size);
+            let stack =
+                |k: usize| Attribute::per_symbol(AttributeCode::MIN_STACK_SIZE, self.function(k), module.functions[k].min_stack_size);
             list.extend(module.kernels().map(stack));
         }
         if module.has_independent_samplers {
-            list.push(Attribute::new(Code::TEXMODE_INDEPENDENT, Value::Flag));
+            list.push(Attribute::new(AttributeCode::TEXMODE_INDEPENDENT, AttributeValue::Flag));
         }
         if module.kernels().next().is_none() && !module.traits.has_old_format() {
-            list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(module.traits.style.mercury_version())));
+            list.push(Attribute::new(AttributeCode::MERCURY_ISA_VERSION, AttributeValue::Half(module.traits.style.mercury_version())));
         }
         list
     }
@@ -359,20 +360,21 @@ impl Maker<'_> {
         let function = &self.module.functions[k];
         let mut attributes = function.attributes.clone();
         if self.module.traits.has_old_format() {
-            attributes.retain(|attribute| attribute.code != Code::NUM_BARRIERS);
+            attributes.retain(|attribute| attribute.code != AttributeCode::NUM_BARRIERS);
         }
         for attribute in &mut attributes {
-            if let Value::ParameterBank(bank) = &mut attribute.value {
+            if let AttributeValue::ParameterBank(bank) = &mut attribute.value {
                 bank.symbol = self.symbol_index(SymbolRole::Section(Role::Parameters(k)));
             }
             self.set_image_index(k, &mut attribute.value);
         }
         if !function.externs.is_empty() {
             let symbols = function.externs.iter().map(|name| self.find(name)).collect::<Result<Vec<u32>>>()?;
-            let own = rank(&self.module.traits, Code::EXTERNS);
+            let own = rank(&self.module.traits, AttributeCode::EXTERNS);
             let place = attributes.iter().position(|attribute| rank(&self.module.traits, attribute.code) > own);
             let place = place.unwrap_or(attributes.len());
-            let lists = symbols.chunks(MAX_SYMBOLS).map(|list| Attribute::new(Code::EXTERNS, Value::Symbols(list.to_vec())));
+            let lists =
+                symbols.chunks(MAX_SYMBOLS).map(|list| Attribute::new(AttributeCode::EXTERNS, AttributeValue::Symbols(list.to_vec())));
             attributes.splice(place..place, lists);
         }
         Ok(attributes)

@@ -8,7 +8,7 @@ use super::assemble::Maker;
 use super::relocations::Patch;
 use super::symbols::SymbolRole;
 use super::{Function, Module};
-use crate::info::{Attribute, Code, Value};
+use crate::info::{Attribute, AttributeCode, AttributeValue};
 use crate::relocation::RelocationType;
 use crate::symbol::{STT_CUDA_SAMPLER, STT_CUDA_SURFACE, STT_CUDA_TEXTURE};
 use crate::target::LayoutGeneration;
@@ -117,20 +117,20 @@ impl Maker<'_> {
             let images = self.module.images.iter().enumerate();
             images.filter_map(move |(i, image)| Some(Attribute::words(code, [self.symbol_index(SymbolRole::Image(i)), value(image)?])))
         };
-        let forced = words(Code::SAMPLER_FORCE_UNNORMALIZED, |image| image.unnormalized);
-        forced.chain(words(Code::SAMPLER_INIT, |image| image.sampler)).collect()
+        let forced = words(AttributeCode::SAMPLER_FORCE_UNNORMALIZED, |image| image.unnormalized);
+        forced.chain(words(AttributeCode::SAMPLER_INIT, |image| image.sampler)).collect()
     }
 
     /// Sets the symbol of a parameter of kernel `k` that is a reference.
-    pub(super) fn set_image_index(&self, k: usize, value: &mut Value) {
+    pub(super) fn set_image_index(&self, k: usize, value: &mut AttributeValue) {
         let parameters = &self.module.functions[k].image_parameters;
         let symbol = |ordinal: u16| {
             let i = parameters.iter().position(|parameter| parameter.ordinal == ordinal)?;
             Some(self.symbol_index(SymbolRole::ImageParameter(k, i)))
         };
         match value {
-            Value::Parameter(parameter) => parameter.index = symbol(parameter.ordinal).unwrap_or(parameter.index),
-            Value::ParameterV2(parameter) => parameter.index = symbol(parameter.ordinal).unwrap_or(parameter.index),
+            AttributeValue::Parameter(parameter) => parameter.index = symbol(parameter.ordinal).unwrap_or(parameter.index),
+            AttributeValue::ParameterV2(parameter) => parameter.index = symbol(parameter.ordinal).unwrap_or(parameter.index),
             _ => {}
         }
     }

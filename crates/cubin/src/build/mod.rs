@@ -10,12 +10,12 @@
 //!
 //! ```
 //! use oriole_cubin::build::{FrameInfo, Function, Module, kernel_attributes};
-//! use oriole_cubin::info::{Attribute, Code};
+//! use oriole_cubin::info::{Attribute, AttributeCode};
 //! use oriole_cubin::FileTraits;
 //! use oriole_support::Target;
 //!
 //! let traits = FileTraits::of(Target::parse("sm_90").unwrap()).unwrap();
-//! let exits = Attribute::words(Code::EXIT_INSTR_OFFSETS, [0x10]);
+//! let exits = Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, [0x10]);
 //! let kernel = Function {
 //!     code: vec![0; 256], // the machine code
 //!     registers: 4,
@@ -99,7 +99,7 @@ use crate::bytes::align_up;
 use crate::compat::CompatAttribute;
 use crate::cubin::{Cubin, FileType};
 use crate::error::Result;
-use crate::info::{Attribute, Code};
+use crate::info::{Attribute, AttributeCode};
 use crate::note::ToolInfo;
 use crate::relocation::Relocation;
 use crate::runner::{Runner, run_in_order};
@@ -382,7 +382,7 @@ impl Module {
 
     /// Returns whether the functions are patches, which tools insert into other programs.
     pub fn is_patch(&self) -> bool {
-        let is_mark = |attribute: &Attribute| attribute.code == Code::TOOLS_PATCH_FUNC;
+        let is_mark = |attribute: &Attribute| attribute.code == AttributeCode::TOOLS_PATCH_FUNC;
         self.functions.iter().any(|function| function.attributes.iter().any(is_mark))
     }
 }

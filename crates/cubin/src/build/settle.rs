@@ -13,7 +13,7 @@ use oriole_support::strongly_connected;
 
 use super::attributes::hopper_rank;
 use super::{Function, Module, UNKNOWN_STACK};
-use crate::info::{Attribute, Code, Value};
+use crate::info::{Attribute, AttributeCode, AttributeValue};
 
 impl Module {
     /// Gives each kernel the maximum registers and barriers of all functions that it may call, and the stack of the deepest call chain:
@@ -36,7 +36,7 @@ impl Function {
     /// Returns the number of named barriers according to the attributes.
     pub fn barriers(&self) -> u8 {
         let number = |attribute: &Attribute| match (attribute.code, &attribute.value) {
-            (Code::NUM_BARRIERS, Value::Byte(number)) => Some(*number),
+            (AttributeCode::NUM_BARRIERS, AttributeValue::Byte(number)) => Some(*number),
             _ => None,
         };
         self.attributes.iter().find_map(number).unwrap_or(0)
@@ -44,12 +44,12 @@ impl Function {
 
     /// Sets the number of named barriers in the attributes.
     fn set_barriers(&mut self, number: u8) {
-        let wanted = Attribute::new(Code::NUM_BARRIERS, Value::Byte(number));
-        match self.attributes.iter_mut().find(|attribute| attribute.code == Code::NUM_BARRIERS) {
+        let wanted = Attribute::new(AttributeCode::NUM_BARRIERS, AttributeValue::Byte(number));
+        match self.attributes.iter_mut().find(|attribute| attribute.code == AttributeCode::NUM_BARRIERS) {
             Some(attribute) => *attribute = wanted,
             None if number == 0 => {}
             None => {
-                let place = self.attributes.iter().position(|attribute| attribute.code == Code::MAXREG_COUNT);
+                let place = self.attributes.iter().position(|attribute| attribute.code == AttributeCode::MAXREG_COUNT);
                 self.attributes.insert(place.map_or(self.attributes.len(), |place| place + 1), wanted);
             }
         }
@@ -59,14 +59,14 @@ impl Function {
 impl Function {
     /// Returns the use of tensor memory according to the attributes.
     pub fn tensor_memory(&self) -> TensorMemory {
-        let has = |code: Code| self.attributes.iter().any(|attribute| attribute.code == code);
+        let has = |code: AttributeCode| self.attributes.iter().any(|attribute| attribute.code == code);
         let count = |attribute: &Attribute| match (attribute.code, &attribute.value) {
-            (Code::VRC_CTA_INIT_COUNT, Value::Byte(number)) => Some(*number),
+            (AttributeCode::VRC_CTA_INIT_COUNT, AttributeValue::Byte(number)) => Some(*number),
             _ => None,
         };
         TensorMemory {
-            groups: [Code::TCGEN05_1CTA_USED, Code::TCGEN05_2CTA_USED].map(has),
-            allocates: has(Code::AT_ENTRY_FRAGMENTS),
+            groups: [AttributeCode::TCGEN05_1CTA_USED, AttributeCode::TCGEN05_2CTA_USED].map(has),
+            allocates: has(AttributeCode::AT_ENTRY_FRAGMENTS),
             count: self.attributes.iter().find_map(count).unwrap_or(0),
         }
     }
@@ -81,7 +81,7 @@ impl Function {
         let mut added: Vec<Attribute> = added.collect();
         for attribute in &mut self.attributes {
             match &mut attribute.value {
-                Value::Byte(number) if attribute.code == Code::VRC_CTA_INIT_COUNT => *number = wanted.count,
+                AttributeValue::Byte(number) if attribute.code == AttributeCode::VRC_CTA_INIT_COUNT => *number = wanted.count,
                 _ => {}
             }
         }
@@ -104,15 +104,16 @@ pub struct TensorMemory {
 impl TensorMemory {
     /// Returns the attributes that declare the use.
     pub fn attributes(self) -> Vec<Attribute> {
-        let codes = [Code::TCGEN05_1CTA_USED, Code::TCGEN05_2CTA_USED].into_iter().zip(self.groups);
-        let mut list: Vec<Attribute> = codes.filter(|(_, is_used)| *is_used).map(|(code, _)| Attribute::new(code, Value::Flag)).collect();
+        let codes = [AttributeCode::TCGEN05_1CTA_USED, AttributeCode::TCGEN05_2CTA_USED].into_iter().zip(self.groups);
+        let mut list: Vec<Attribute> =
+            codes.filter(|(_, is_used)| *is_used).map(|(code, _)| Attribute::new(code, AttributeValue::Flag)).collect();
         if self.allocates {
             // AT_ENTRY_FRAGMENT_TMEM_CTA1_V2 and AT_ENTRY_FRAGMENT_TMEM_CTA2_V2.
-            list.push(Attribute::words(Code::AT_ENTRY_FRAGMENTS, [if self.groups[1] { 7 } else { 6 }]));
-            list.push(Attribute::new(Code::RESERVED_SMEM_USED, Value::Flag));
+            list.push(Attribute::words(AttributeCode::AT_ENTRY_FRAGMENTS, [if self.groups[1] { 7 } else { 6 }]));
+            list.push(Attribute::new(AttributeCode::RESERVED_SMEM_USED, AttributeValue::Flag));
         }
         if self.count > 0 {
-            list.push(Attribute::new(Code::VRC_CTA_INIT_COUNT, Value::Byte(self.count)));
+            list.push(Attribute::new(AttributeCode::VRC_CTA_INIT_COUNT, AttributeValue::Byte(self.count)));
         }
         list
     }

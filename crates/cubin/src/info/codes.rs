@@ -4,7 +4,7 @@
 //! to each of the 256 values; values that are missing here have no name there. The third column is the layout of the value in the sized
 //! format. Offsets of instructions have the layout `Words`.
 
-use super::Code;
+use super::AttributeCode;
 use super::value::ValueLayout::{
     self, BranchTargets, Bytes, Mbarriers, Pairs, Parameter, ParameterBank, ParameterV2, PerSymbol, Symbols, Words,
 };
@@ -113,57 +113,57 @@ pub(super) const ROWS: &[(u8, &str, ValueLayout)] = &[
     (0x66, "LANGUAGE", Words),
 ];
 
-impl Code {
-    pub const CTAIDZ_USED: Code = Code(0x04);
-    pub const MAX_THREADS: Code = Code(0x05);
-    pub const SAMPLER_INIT: Code = Code(0x09);
-    pub const PARAM_CBANK: Code = Code(0x0a);
-    pub const EXTERNS: Code = Code(0x0f);
-    pub const REQNTID: Code = Code(0x10);
-    pub const FRAME_SIZE: Code = Code(0x11);
-    pub const MIN_STACK_SIZE: Code = Code(0x12);
-    pub const SAMPLER_FORCE_UNNORMALIZED: Code = Code(0x13);
-    pub const BINDLESS_TEXTURE_BANK: Code = Code(0x15);
-    pub const BINDLESS_SURFACE_BANK: Code = Code(0x16);
-    pub const KPARAM_INFO: Code = Code(0x17);
-    pub const KPARAM_INFO_V2: Code = Code(0x45);
-    pub const CBANK_PARAM_SIZE: Code = Code(0x19);
-    pub const MAXREG_COUNT: Code = Code(0x1b);
-    pub const EXIT_INSTR_OFFSETS: Code = Code(0x1c);
-    pub const S2RCTAID_INSTR_OFFSETS: Code = Code(0x1d);
-    pub const CRS_STACK_SIZE: Code = Code(0x1e);
-    pub const MAX_STACK_SIZE: Code = Code(0x23);
-    pub const ATOM_SYS_INSTR_OFFSETS: Code = Code(0x27);
-    pub const COOP_GROUP_INSTR_OFFSETS: Code = Code(0x28);
-    pub const COOP_GROUP_MASK_REGIDS: Code = Code(0x29);
-    pub const WMMA_USED: Code = Code(0x2b);
-    pub const REGCOUNT: Code = Code(0x2f);
-    pub const INT_WARP_WIDE_INSTR_OFFSETS: Code = Code(0x31);
-    pub const INDIRECT_BRANCH_TARGETS: Code = Code(0x34);
-    pub const SW2861232_WAR: Code = Code(0x35);
-    pub const SW_WAR: Code = Code(0x36);
-    pub const CUDA_API_VERSION: Code = Code(0x37);
-    pub const NUM_MBARRIERS: Code = Code(0x38);
-    pub const MBARRIER_INSTR_OFFSETS: Code = Code(0x39);
-    pub const CTA_PER_CLUSTER: Code = Code(0x3d);
-    pub const EXPLICIT_CLUSTER: Code = Code(0x3e);
-    pub const MAX_CLUSTER_RANK: Code = Code(0x3f);
-    pub const INSTR_REG_MAP: Code = Code(0x40);
-    pub const RESERVED_SMEM_USED: Code = Code(0x41);
-    pub const UNUSED_LOAD_BYTE_OFFSET: Code = Code(0x44);
-    pub const SYSCALL_OFFSETS: Code = Code(0x46);
-    pub const VRC_CTA_INIT_COUNT: Code = Code(0x4a);
-    pub const TOOLS_PATCH_FUNC: Code = Code(0x4b);
-    pub const NUM_BARRIERS: Code = Code(0x4c);
-    pub const TEXMODE_INDEPENDENT: Code = Code(0x4d);
-    pub const AT_ENTRY_FRAGMENTS: Code = Code(0x4f);
-    pub const SPARSE_MMA_MASK: Code = Code(0x50);
-    pub const TCGEN05_1CTA_USED: Code = Code(0x51);
-    pub const TCGEN05_2CTA_USED: Code = Code(0x52);
-    pub const GEN_ERRBAR_AT_EXIT: Code = Code(0x53);
-    pub const REG_RECONFIG: Code = Code(0x54);
-    pub const ANNOTATIONS: Code = Code(0x55);
-    pub const MERCURY_FINALIZER_OPTIONS: Code = Code(0x5a);
-    pub const BLOCKS_ARE_CLUSTERS: Code = Code(0x5b);
-    pub const MERCURY_ISA_VERSION: Code = Code(0x5f);
+impl AttributeCode {
+    pub const CTAIDZ_USED: AttributeCode = AttributeCode(0x04);
+    pub const MAX_THREADS: AttributeCode = AttributeCode(0x05);
+    pub const SAMPLER_INIT: AttributeCode = AttributeCode(0x09);
+    pub const PARAM_CBANK: AttributeCode = AttributeCode(0x0a);
+    pub const EXTERNS: AttributeCode = AttributeCode(0x0f);
+    pub const REQNTID: AttributeCode = AttributeCode(0x10);
+    pub const FRAME_SIZE: AttributeCode = AttributeCode(0x11);
+    pub const MIN_STACK_SIZE: AttributeCode = AttributeCode(0x12);
+    pub const SAMPLER_FORCE_UNNORMALIZED: AttributeCode = AttributeCode(0x13);
+    pub const BINDLESS_TEXTURE_BANK: AttributeCode = AttributeCode(0x15);
+    pub const BINDLESS_SURFACE_BANK: AttributeCode = AttributeCode(0x16);
+    pub const KPARAM_INFO: AttributeCode = AttributeCode(0x17);
+    pub const KPARAM_INFO_V2: AttributeCode = AttributeCode(0x45);
+    pub const CBANK_PARAM_SIZE: AttributeCode = AttributeCode(0x19);
+    pub const MAXREG_COUNT: AttributeCode = AttributeCode(0x1b);
+    pub const EXIT_INSTR_OFFSETS: AttributeCode = AttributeCode(0x1c);
+    pub const S2RCTAID_INSTR_OFFSETS: AttributeCode = AttributeCode(0x1d);
+    pub const CRS_STACK_SIZE: AttributeCode = AttributeCode(0x1e);
+    pub const MAX_STACK_SIZE: AttributeCode = AttributeCode(0x23);
+    pub const ATOM_SYS_INSTR_OFFSETS: AttributeCode = AttributeCode(0x27);
+    pub const COOP_GROUP_INSTR_OFFSETS: AttributeCode = AttributeCode(0x28);
+    pub const COOP_GROUP_MASK_REGIDS: AttributeCode = AttributeCode(0x29);
+    pub const WMMA_USED: AttributeCode = AttributeCode(0x2b);
+    pub const REGCOUNT: AttributeCode = AttributeCode(0x2f);
+    pub const INT_WARP_WIDE_INSTR_OFFSETS: AttributeCode = AttributeCode(0x31);
+    pub const INDIRECT_BRANCH_TARGETS: AttributeCode = AttributeCode(0x34);
+    pub const SW2861232_WAR: AttributeCode = AttributeCode(0x35);
+    pub const SW_WAR: AttributeCode = AttributeCode(0x36);
+    pub const CUDA_API_VERSION: AttributeCode = AttributeCode(0x37);
+    pub const NUM_MBARRIERS: AttributeCode = AttributeCode(0x38);
+    pub const MBARRIER_INSTR_OFFSETS: AttributeCode = AttributeCode(0x39);
+    pub const CTA_PER_CLUSTER: AttributeCode = AttributeCode(0x3d);
+    pub const EXPLICIT_CLUSTER: AttributeCode = AttributeCode(0x3e);
+    pub const MAX_CLUSTER_RANK: AttributeCode = AttributeCode(0x3f);
+    pub const INSTR_REG_MAP: AttributeCode = AttributeCode(0x40);
+    pub const RESERVED_SMEM_USED: AttributeCode = AttributeCode(0x41);
+    pub const UNUSED_LOAD_BYTE_OFFSET: AttributeCode = AttributeCode(0x44);
+    pub const SYSCALL_OFFSETS: AttributeCode = AttributeCode(0x46);
+    pub const VRC_CTA_INIT_COUNT: AttributeCode = AttributeCode(0x4a);
+    pub const TOOLS_PATCH_FUNC: AttributeCode = AttributeCode(0x4b);
+    pub const NUM_BARRIERS: AttributeCode = AttributeCode(0x4c);
+    pub const TEXMODE_INDEPENDENT: AttributeCode = AttributeCode(0x4d);
+    pub const AT_ENTRY_FRAGMENTS: AttributeCode = AttributeCode(0x4f);
+    pub const SPARSE_MMA_MASK: AttributeCode = AttributeCode(0x50);
+    pub const TCGEN05_1CTA_USED: AttributeCode = AttributeCode(0x51);
+    pub const TCGEN05_2CTA_USED: AttributeCode = AttributeCode(0x52);
+    pub const GEN_ERRBAR_AT_EXIT: AttributeCode = AttributeCode(0x53);
+    pub const REG_RECONFIG: AttributeCode = AttributeCode(0x54);
+    pub const ANNOTATIONS: AttributeCode = AttributeCode(0x55);
+    pub const MERCURY_FINALIZER_OPTIONS: AttributeCode = AttributeCode(0x5a);
+    pub const BLOCKS_ARE_CLUSTERS: AttributeCode = AttributeCode(0x5b);
+    pub const MERCURY_ISA_VERSION: AttributeCode = AttributeCode(0x5f);
 }

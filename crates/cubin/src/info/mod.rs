@@ -9,7 +9,7 @@
 //! byte 2-3 the value, or for the sized format the number of bytes that follow
 //! ```
 //!
-//! [`Value`] is the decoded value. The layout of a sized value is given by the table in `codes.rs`. A value that does not fit its layout is
+//! [`AttributeValue`] is the decoded value. The layout of a sized value is given by the table in `codes.rs`. A value that does not fit its layout is
 //! kept as bytes, so that writing reproduces what was read.
 
 mod codes;
@@ -17,7 +17,7 @@ mod value;
 
 use std::fmt;
 
-pub use value::{BranchTargets, Mbarrier, MbarrierKind, Parameter, ParameterBank, ParameterV2, Value};
+pub use value::{AttributeValue, BranchTargets, Mbarrier, MbarrierKind, Parameter, ParameterBank, ParameterV2};
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
@@ -25,18 +25,18 @@ use value::ValueLayout;
 
 /// The code of an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Code(pub u8);
+pub struct AttributeCode(pub u8);
 
-impl Code {
+impl AttributeCode {
     /// Returns the name without `EIATTR_`, if the code has one.
     pub fn name(self) -> Option<&'static str> {
         self.row().map(|(_, name, _)| *name)
     }
 
     /// Returns the code with this name, with or without `EIATTR_`.
-    pub fn named(name: &str) -> Option<Code> {
+    pub fn named(name: &str) -> Option<AttributeCode> {
         let name = name.strip_prefix("EIATTR_").unwrap_or(name);
-        codes::ROWS.iter().find(|(_, row, _)| *row == name).map(|(code, _, _)| Code(*code))
+        codes::ROWS.iter().find(|(_, row, _)| *row == name).map(|(code, _, _)| AttributeCode(*code))
     }
 
     fn row(self) -> Option<&'static (u8, &'static str, ValueLayout)> {
@@ -49,7 +49,7 @@ impl Code {
     }
 }
 
-impl fmt::Debug for Code {
+impl fmt::Debug for AttributeCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => write!(f, "EIATTR_{name}"),
@@ -61,8 +61,8 @@ impl fmt::Debug for Code {
 /// An attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    pub code: Code,
-    pub value: Value,
+    pub code: AttributeCode,
+    pub value: AttributeValue,
 }
 
 /// How a value is stored.
@@ -125,8 +125,8 @@ pub(crate) fn records(data: Bytes<'_>) -> Result<Vec<Record<'_>>> {
 
 pub(crate) fn decode(data: Bytes<'_>) -> Result<Vec<Attribute>> {
     let decode = |record: Record<'_>| {
-        let code = Code(record.code);
-        Attribute { code, value: Value::decode(code.shape(), &record) }
+        let code = AttributeCode(record.code);
+        Attribute { code, value: AttributeValue::decode(code.shape(), &record) }
     };
     Ok(records(data)?.into_iter().map(decode).collect())
 }
@@ -143,17 +143,17 @@ pub(crate) fn encode(attributes: &[Attribute]) -> Result<Vec<u8>> {
 pub const SPARSE_MMA: [&str; 8] = ["QGMMA.SP", "HGMMA.SP", "IGMMA.SP", "QMMA.SP", "HMMA.SP", "IMMA.SP", "UTC*MMASparse", "OMMA.SP"];
 
 impl Attribute {
-    pub fn new(code: Code, value: Value) -> Attribute {
+    pub fn new(code: AttributeCode, value: AttributeValue) -> Attribute {
         Attribute { code, value }
     }
 
     /// Returns an attribute that holds a number for a function.
-    pub fn per_symbol(code: Code, symbol: u32, value: u32) -> Attribute {
-        Attribute { code, value: Value::PerSymbol { symbol, value } }
+    pub fn per_symbol(code: AttributeCode, symbol: u32, value: u32) -> Attribute {
+        Attribute { code, value: AttributeValue::PerSymbol { symbol, value } }
     }
 
     /// Returns an attribute that holds a list of words.
-    pub fn words(code: Code, words: impl Into<Vec<u32>>) -> Attribute {
-        Attribute { code, value: Value::Words(words.into()) }
+    pub fn words(code: AttributeCode, words: impl Into<Vec<u32>>) -> Attribute {
+        Attribute { code, value: AttributeValue::Words(words.into()) }
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum ValueLayout {
 
 /// A decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum AttributeValue {
     /// No value: the presence of the attribute is the information.
     Flag,
     Byte(u8),
@@ -269,54 +269,56 @@ impl Mbarrier {
     }
 }
 
-impl Value {
+impl AttributeValue {
     /// Returns the format in which the value is stored.
     pub fn format(&self) -> ValueFormat {
         match self {
-            Value::Flag | Value::Odd { format: 1, .. } => ValueFormat::None,
-            Value::Byte(_) | Value::Odd { .. } => ValueFormat::Byte,
-            Value::Half(_) => ValueFormat::Half,
+            AttributeValue::Flag | AttributeValue::Odd { format: 1, .. } => ValueFormat::None,
+            AttributeValue::Byte(_) | AttributeValue::Odd { .. } => ValueFormat::Byte,
+            AttributeValue::Half(_) => ValueFormat::Half,
             _ => ValueFormat::Sized,
         }
     }
 
-    pub(super) fn decode(shape: ValueLayout, record: &Record<'_>) -> Value {
+    pub(super) fn decode(shape: ValueLayout, record: &Record<'_>) -> AttributeValue {
         let [low, high] = record.half.to_le_bytes();
         match record.format {
-            ValueFormat::None if record.half == 0 => Value::Flag,
-            ValueFormat::Byte if high == 0 => Value::Byte(low),
-            ValueFormat::None | ValueFormat::Byte => Value::Odd { format: record.format as u8, half: record.half },
-            ValueFormat::Half => Value::Half(record.half),
-            ValueFormat::Sized => Value::sized(shape, record.bytes).unwrap_or_else(|| Value::Bytes(record.bytes.to_vec())),
+            ValueFormat::None if record.half == 0 => AttributeValue::Flag,
+            ValueFormat::Byte if high == 0 => AttributeValue::Byte(low),
+            ValueFormat::None | ValueFormat::Byte => AttributeValue::Odd { format: record.format as u8, half: record.half },
+            ValueFormat::Half => AttributeValue::Half(record.half),
+            ValueFormat::Sized => {
+                AttributeValue::sized(shape, record.bytes).unwrap_or_else(|| AttributeValue::Bytes(record.bytes.to_vec()))
+            }
         }
     }
 
     /// Decodes a sized value; `None` if it does not fit the layout.
-    fn sized(shape: ValueLayout, bytes: &[u8]) -> Option<Value> {
+    fn sized(shape: ValueLayout, bytes: &[u8]) -> Option<AttributeValue> {
         let words = words(bytes)?;
         match shape {
             ValueLayout::Bytes => None,
-            ValueLayout::Words => Some(Value::Words(words)),
-            ValueLayout::Symbols => Some(Value::Symbols(words)),
+            ValueLayout::Words => Some(AttributeValue::Words(words)),
+            ValueLayout::Symbols => Some(AttributeValue::Symbols(words)),
             ValueLayout::PerSymbol => match words[..] {
-                [symbol, value] => Some(Value::PerSymbol { symbol, value }),
+                [symbol, value] => Some(AttributeValue::PerSymbol { symbol, value }),
                 _ => None,
             },
             ValueLayout::Pairs => {
                 let (pairs, rest) = words.as_chunks();
-                rest.is_empty().then(|| Value::Pairs(pairs.iter().map(|&[first, second]| (first, second)).collect()))
+                rest.is_empty().then(|| AttributeValue::Pairs(pairs.iter().map(|&[first, second]| (first, second)).collect()))
             }
-            ValueLayout::Parameter => Parameter::decode(&words).map(Value::Parameter),
-            ValueLayout::ParameterV2 => ParameterV2::decode(&words).map(Value::ParameterV2),
+            ValueLayout::Parameter => Parameter::decode(&words).map(AttributeValue::Parameter),
+            ValueLayout::ParameterV2 => ParameterV2::decode(&words).map(AttributeValue::ParameterV2),
             ValueLayout::ParameterBank => match words[..] {
                 [symbol, place] => {
                     let (offset, size) = halves(place);
-                    Some(Value::ParameterBank(ParameterBank { symbol, offset, size }))
+                    Some(AttributeValue::ParameterBank(ParameterBank { symbol, offset, size }))
                 }
                 _ => None,
             },
-            ValueLayout::BranchTargets => BranchTargets::decode(&words).map(Value::BranchTargets),
-            ValueLayout::Mbarriers => Mbarrier::decode(&words).map(Value::Mbarriers),
+            ValueLayout::BranchTargets => BranchTargets::decode(&words).map(AttributeValue::BranchTargets),
+            ValueLayout::Mbarriers => Mbarrier::decode(&words).map(AttributeValue::Mbarriers),
         }
     }
 
@@ -326,10 +328,10 @@ impl Value {
             out.extend(half.to_le_bytes());
         };
         match self {
-            Value::Flag => unsized_record(ValueFormat::None, 0, out),
-            Value::Byte(byte) => unsized_record(ValueFormat::Byte, u16::from(*byte), out),
-            Value::Half(half) => unsized_record(ValueFormat::Half, *half, out),
-            Value::Odd { half, .. } => unsized_record(self.format(), *half, out),
+            AttributeValue::Flag => unsized_record(ValueFormat::None, 0, out),
+            AttributeValue::Byte(byte) => unsized_record(ValueFormat::Byte, u16::from(*byte), out),
+            AttributeValue::Half(half) => unsized_record(ValueFormat::Half, *half, out),
+            AttributeValue::Odd { half, .. } => unsized_record(self.format(), *half, out),
             _ => {
                 let bytes = self.sized_bytes()?;
                 let Ok(size) = u16::try_from(bytes.len()) else {
@@ -345,16 +347,16 @@ impl Value {
     /// Returns the bytes of a sized value.
     fn sized_bytes(&self) -> Result<Vec<u8>> {
         let words: Vec<u32> = match self {
-            Value::Bytes(bytes) => return Ok(bytes.clone()),
-            Value::Flag | Value::Byte(_) | Value::Half(_) | Value::Odd { .. } => Vec::new(),
-            Value::Words(words) | Value::Symbols(words) => words.clone(),
-            Value::PerSymbol { symbol, value } => vec![*symbol, *value],
-            Value::Pairs(pairs) => pairs.iter().flat_map(|&(first, second)| [first, second]).collect(),
-            Value::Parameter(parameter) => parameter.encode()?.to_vec(),
-            Value::ParameterV2(parameter) => parameter.encode().to_vec(),
-            Value::ParameterBank(bank) => vec![bank.symbol, join(bank.offset, bank.size)],
-            Value::BranchTargets(list) => list.iter().flat_map(BranchTargets::encode).collect(),
-            Value::Mbarriers(list) => list.iter().flat_map(Mbarrier::encode).collect(),
+            AttributeValue::Bytes(bytes) => return Ok(bytes.clone()),
+            AttributeValue::Flag | AttributeValue::Byte(_) | AttributeValue::Half(_) | AttributeValue::Odd { .. } => Vec::new(),
+            AttributeValue::Words(words) | AttributeValue::Symbols(words) => words.clone(),
+            AttributeValue::PerSymbol { symbol, value } => vec![*symbol, *value],
+            AttributeValue::Pairs(pairs) => pairs.iter().flat_map(|&(first, second)| [first, second]).collect(),
+            AttributeValue::Parameter(parameter) => parameter.encode()?.to_vec(),
+            AttributeValue::ParameterV2(parameter) => parameter.encode().to_vec(),
+            AttributeValue::ParameterBank(bank) => vec![bank.symbol, join(bank.offset, bank.size)],
+            AttributeValue::BranchTargets(list) => list.iter().flat_map(BranchTargets::encode).collect(),
+            AttributeValue::Mbarriers(list) => list.iter().flat_map(Mbarrier::encode).collect(),
         };
         Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
     }
@@ -377,8 +379,8 @@ mod tests {
 
     #[test]
     fn a_value_that_does_not_fit_its_layout_stays_bytes() {
-        assert_eq!(Value::sized(ValueLayout::Parameter, &[0; 8]), None);
-        assert_eq!(Value::sized(ValueLayout::Words, &[0; 3]), None);
+        assert_eq!(AttributeValue::sized(ValueLayout::Parameter, &[0; 8]), None);
+        assert_eq!(AttributeValue::sized(ValueLayout::Words, &[0; 3]), None);
         assert_eq!(BranchTargets::decode(&[0x10, 0, u32::MAX, 1]), None);
     }
 }

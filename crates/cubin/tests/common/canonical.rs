@@ -1,7 +1,7 @@
 //! A canonical text of a cubin that does not depend on the order of symbols and strings.
 
 use oriole_cubin::build::decode_frames;
-use oriole_cubin::info::{Attribute, Value};
+use oriole_cubin::info::{Attribute, AttributeValue};
 use oriole_cubin::section::{Content, Section};
 use oriole_cubin::segment::Cover;
 use oriole_cubin::symbol::{Symbol, SymbolSection};
@@ -114,9 +114,9 @@ fn symbol_line(cubin: &Cubin, symbol: &Symbol) -> String {
 
 fn attribute_line(cubin: &Cubin, attribute: &Attribute) -> String {
     let value = match &attribute.value {
-        Value::PerSymbol { symbol, value } => format!("{} {value:#x}", symbol_name(cubin, *symbol)),
-        Value::Symbols(symbols) => symbols.iter().map(|&symbol| symbol_name(cubin, symbol)).collect::<Vec<_>>().join(" "),
-        Value::ParameterBank(bank) => format!("{} {:#x} {:#x}", symbol_name(cubin, bank.symbol), bank.offset, bank.size),
+        AttributeValue::PerSymbol { symbol, value } => format!("{} {value:#x}", symbol_name(cubin, *symbol)),
+        AttributeValue::Symbols(symbols) => symbols.iter().map(|&symbol| symbol_name(cubin, symbol)).collect::<Vec<_>>().join(" "),
+        AttributeValue::ParameterBank(bank) => format!("{} {:#x} {:#x}", symbol_name(cubin, bank.symbol), bank.offset, bank.size),
         other => format!("{other:?}"),
     };
     format!("{:?} {value}", attribute.code)

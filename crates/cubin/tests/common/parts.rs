@@ -5,7 +5,7 @@ use oriole_cubin::build::{
     Module, PlacedFrame, Shared, SharedVariable, Subroutine, Variable, decode_frames, function_attributes, kernel_attributes,
 };
 use oriole_cubin::compat::CompatCode;
-use oriole_cubin::info::{Attribute, Code, Parameter, ParameterV2, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue, Parameter, ParameterV2};
 use oriole_cubin::note::Note;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section};
@@ -92,9 +92,9 @@ impl Reader<'_> {
         self.frames.iter().find(|frame| frame.offset == offset && of_function(frame)).map(|placed| placed.frame.clone())
     }
 
-    fn per_symbol(&self, symbol: u32, code: Code) -> Option<u32> {
+    fn per_symbol(&self, symbol: u32, code: AttributeCode) -> Option<u32> {
         self.cubin.module_attributes().iter().find_map(|attribute| match attribute.value {
-            Value::PerSymbol { symbol: found, value } if attribute.code == code && found == symbol => Some(value),
+            AttributeValue::PerSymbol { symbol: found, value } if attribute.code == code && found == symbol => Some(value),
             _ => None,
         })
     }
@@ -116,9 +116,9 @@ impl Reader<'_> {
         Function {
             linkage: linkage(&cubin.symbols()[index]),
             code: bytes(cubin.section_named(&text)),
-            registers: self.per_symbol(symbol, Code::REGCOUNT).unwrap() as u8,
-            frame_size: self.per_symbol(symbol, Code::FRAME_SIZE).unwrap(),
-            min_stack_size: self.per_symbol(symbol, Code::MIN_STACK_SIZE).unwrap_or(0),
+            registers: self.per_symbol(symbol, AttributeCode::REGCOUNT).unwrap() as u8,
+            frame_size: self.per_symbol(symbol, AttributeCode::FRAME_SIZE).unwrap(),
+            min_stack_size: self.per_symbol(symbol, AttributeCode::MIN_STACK_SIZE).unwrap_or(0),
             attributes: self.attributes(name, is_kernel),
             externs: self.extern_names(name),
             parameter_bytes: parameter_bytes(&self.traits, bank.len() as u16).0,
@@ -155,7 +155,7 @@ impl Reader<'_> {
                 linkage: linkage(symbol),
                 offset: symbol.value,
                 size: symbol.size,
-                frame_size: self.per_symbol(index, Code::FRAME_SIZE),
+                frame_size: self.per_symbol(index, AttributeCode::FRAME_SIZE),
                 frame: self.frame(function, symbol.value),
             })
             .collect();
@@ -283,7 +283,7 @@ impl Reader<'_> {
     fn extern_names(&self, function: &str) -> Vec<String> {
         let mut list = Vec::new();
         for attribute in self.cubin.function_attributes(function) {
-            if let (Code::EXTERNS, Value::Symbols(symbols)) = (attribute.code, &attribute.value) {
+            if let (AttributeCode::EXTERNS, AttributeValue::Symbols(symbols)) = (attribute.code, &attribute.value) {
                 list.extend(symbols.iter().map(|&symbol| self.name(symbol)));
             }
         }
@@ -293,30 +293,30 @@ impl Reader<'_> {
     /// Returns the attributes for the builder: parameters, and what depends on the code. The builder adds the others and sorts them.
     fn attributes(&self, name: &str, is_kernel: bool) -> Vec<Attribute> {
         let derived = [
-            Code::CUDA_API_VERSION,
-            Code::MERCURY_ISA_VERSION,
-            Code::SW2861232_WAR,
-            Code::SW_WAR,
-            Code::PARAM_CBANK,
-            Code::CBANK_PARAM_SIZE,
-            Code::KPARAM_INFO,
-            Code::KPARAM_INFO_V2,
-            Code::EXTERNS,
+            AttributeCode::CUDA_API_VERSION,
+            AttributeCode::MERCURY_ISA_VERSION,
+            AttributeCode::SW2861232_WAR,
+            AttributeCode::SW_WAR,
+            AttributeCode::PARAM_CBANK,
+            AttributeCode::CBANK_PARAM_SIZE,
+            AttributeCode::KPARAM_INFO,
+            AttributeCode::KPARAM_INFO_V2,
+            AttributeCode::EXTERNS,
         ];
         let all = self.cubin.function_attributes(name);
         let parameter = |attribute: &Attribute| match attribute.value {
-            Value::Parameter(parameter) => Some(parameter),
-            Value::ParameterV2(ParameterV2 { ordinal, offset, size, .. }) => Some(Parameter::plain(ordinal, offset, size)),
+            AttributeValue::Parameter(parameter) => Some(parameter),
+            AttributeValue::ParameterV2(ParameterV2 { ordinal, offset, size, .. }) => Some(Parameter::plain(ordinal, offset, size)),
             _ => None,
         };
         let mut parameters: Vec<Parameter> = all.iter().filter_map(parameter).collect();
         parameters.sort_by_key(|parameter| parameter.ordinal);
         let always_reserved = self.traits.reserved_variable.is_some();
-        let in_kernels = |code| code == Code::VRC_CTA_INIT_COUNT || always_reserved && code == Code::RESERVED_SMEM_USED;
+        let in_kernels = |code| code == AttributeCode::VRC_CTA_INIT_COUNT || always_reserved && code == AttributeCode::RESERVED_SMEM_USED;
         let is_derived = |code| derived.contains(&code) || is_kernel && in_kernels(code);
         let is_usual = |attribute: &Attribute| match (attribute.code, &attribute.value) {
-            (Code::MAXREG_COUNT, value) => *value == Value::Half(0xff),
-            (Code::SPARSE_MMA_MASK, value) => *value == Value::Half(0),
+            (AttributeCode::MAXREG_COUNT, value) => *value == AttributeValue::Half(0xff),
+            (AttributeCode::SPARSE_MMA_MASK, value) => *value == AttributeValue::Half(0),
             (code, _) => is_derived(code),
         };
         let mut extra: Vec<Attribute> = all.iter().filter(|attribute| !is_usual(attribute)).cloned().collect();

@@ -7,10 +7,7 @@ use oriole_sim::hazard::Watch;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
-use super::kernels::{Compiled, LIMIT, check_compiled, check_for_debuggers, check_ptxas, judge};
-
-/// Every `DEBUG_STEP`-th kernel test is compiled for debuggers.
-const DEBUG_STEP: usize = 3;
+use super::kernels::{Compiled, LIMIT, check_compiled, check_for_debuggers, check_ptxas, judge, sample_step};
 
 /// Returns the number of executed warp instructions, or a description of the failure.
 fn check(compiled: &Compiled) -> Result<u64, String> {
@@ -57,7 +54,8 @@ fn samples_for_other_targets_and_levels() {
 /// With `-g` every assignment of a PTX register has an instruction.
 #[test]
 fn samples_for_debuggers() {
-    judge(check_for_debuggers("sm_90a", DEBUG_STEP, check), 2600 / DEBUG_STEP / 2);
+    let step = sample_step(11, 1);
+    judge(check_for_debuggers("sm_90a", step, check), 2600 / step / 2);
     judge(check_for_debuggers("sm_75", 61, check), 20);
     judge(check_for_debuggers("sm_120a", 61, check), 20);
 }

@@ -26,6 +26,11 @@ pub struct Compiled {
     pub cubin: Vec<u8>,
 }
 
+/// Returns the step between the kernel tests of a sample: with `ORIOLE_ALL_KERNELS`, the smaller of the two.
+pub fn sample_step(usual: usize, thorough: usize) -> usize {
+    if std::env::var_os("ORIOLE_ALL_KERNELS").is_some() { thorough } else { usual }
+}
+
 /// Families with a sample of their own: the samples of the others stay the same.
 const OWN_SAMPLE: [&str; 2] = ["cluster", "tma"];
 

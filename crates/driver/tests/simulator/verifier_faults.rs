@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::faults::{kernels, target};
 use oriole_cubin::Cubin;
-use oriole_cubin::info::{Attribute, BranchTargets, Code, Value as Info};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue, BranchTargets};
 use oriole_cubin::section::Content;
 use oriole_driver::{Options as Compiler, compile};
-use oriole_isa::{Control, Guard, Instruction, Opcode, Operand, RegFile, Target, Value, decode, encode, parse};
+use oriole_isa::{Control, InstGuard, Instruction, Opcode, Operand, OperandValue, RegFile, Target, decode, encode, parse};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 const INSTRUCTION_BYTES: usize = 16;
@@ -89,14 +89,14 @@ impl Subject {
         self.instruction(number, |old| Instruction { control: old.control, ..parse(text).expect("an instruction") });
     }
 
-    fn attribute(&mut self, code: Code, change: impl Fn(&mut Info)) {
+    fn attribute(&mut self, code: AttributeCode, change: impl Fn(&mut AttributeValue)) {
         let name = format!(".nv.info.{}", self.function);
         let index = self.cubin.find(&name).expect("attributes");
         let Some(Content::Info(list)) = self.cubin.section_mut(index).map(|section| &mut section.content) else { panic!("attributes") };
         change(&mut list.iter_mut().find(|attribute| attribute.code == code).expect("the attribute").value);
     }
 
-    fn push_attribute(&mut self, code: Code, value: Info) {
+    fn push_attribute(&mut self, code: AttributeCode, value: AttributeValue) {
         let index = self.cubin.find(&format!(".nv.info.{}", self.function)).expect("attributes");
         let Some(Content::Info(list)) = self.cubin.section_mut(index).map(|section| &mut section.content) else { panic!("attributes") };
         list.push(Attribute::new(code, value));
@@ -283,7 +283,7 @@ fn format_cases() -> Vec<Case> {
                     subject.text(number, "IADD3 R10, R10, R10, RZ");
                     // The encoder refuses such an instruction, but not one that was decoded.
                     subject.instruction(number, |mut sum| {
-                        let is_r10 = |value: &Value| *value == Value::Register(RegFile::General, Some(10));
+                        let is_r10 = |value: &OperandValue| *value == OperandValue::Register(RegFile::General, Some(10));
                         sum.operands.iter_mut().filter(|operand| is_r10(&operand.value)).skip(1).for_each(|operand| operand.negate = true);
                         sum
                     });
@@ -316,7 +316,10 @@ fn format_cases() -> Vec<Case> {
                 "no-end",
                 Box::new(|subject: &mut Subject| {
                     let number = subject.find(Opcode::EXIT, 0);
-                    subject.instruction(number, |old| Instruction { guard: Guard { predicate: 0, negated: false, uniform: false }, ..old });
+                    subject.instruction(number, |old| Instruction {
+                        guard: InstGuard { predicate: 0, negated: false, uniform: false },
+                        ..old
+                    });
                 }),
             ),
             (
@@ -344,8 +347,8 @@ impl Subject {
         let number = self.find(Opcode::BRA, 0);
         self.instruction(number, |mut old| {
             for operand in &mut old.operands {
-                if let Value::Relative(distance) = operand.value {
-                    *operand = Operand { value: Value::Relative(distance + bytes), ..operand.clone() };
+                if let OperandValue::Relative(distance) = operand.value {
+                    *operand = Operand { value: OperandValue::Relative(distance + bytes), ..operand.clone() };
                 }
             }
             Instruction { residue: 0, ..old }
@@ -391,8 +394,8 @@ fn list_of(branch: u32, target: u32) -> BranchTargets {
 
 fn integrity_cases() -> Vec<Case> {
     use Verifier::Integrity;
-    let words = |info: &mut Info, change: &dyn Fn(&mut Vec<u32>)| {
-        if let Info::Words(list) = info {
+    let words = |info: &mut AttributeValue, change: &dyn Fn(&mut Vec<u32>)| {
+        if let AttributeValue::Words(list) = info {
             change(list);
         }
     };
@@ -412,26 +415,30 @@ fn integrity_cases() -> Vec<Case> {
                 "too few barriers",
                 Integrity,
                 "barriers",
-                Box::new(|subject: &mut Subject| subject.attribute(Code::NUM_BARRIERS, |value| *value = Info::Byte(1))),
+                Box::new(|subject: &mut Subject| subject.attribute(AttributeCode::NUM_BARRIERS, |value| *value = AttributeValue::Byte(1))),
             ),
             (
                 "an exit that is not listed",
                 Integrity,
                 "exit-list",
-                Box::new(|subject: &mut Subject| subject.attribute(Code::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.clear()))),
+                Box::new(|subject: &mut Subject| {
+                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.clear()))
+                }),
             ),
             (
                 "something listed as an exit",
                 Integrity,
                 "exit-list",
-                Box::new(|subject: &mut Subject| subject.attribute(Code::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.push(0)))),
+                Box::new(|subject: &mut Subject| {
+                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.push(0)))
+                }),
             ),
             (
                 "an exit listed behind the end",
                 Integrity,
                 "offset-list",
                 Box::new(|subject: &mut Subject| {
-                    subject.attribute(Code::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.push(0x10_0000)));
+                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.push(0x10_0000)));
                 }),
             ),
             (
@@ -468,7 +475,7 @@ fn integrity_cases() -> Vec<Case> {
             }
             if let Some((branch, to)) = listed {
                 let branch = if branch == u32::MAX { (number * INSTRUCTION_BYTES) as u32 } else { branch };
-                subject.push_attribute(Code::INDIRECT_BRANCH_TARGETS, Info::BranchTargets(vec![list_of(branch, to)]));
+                subject.push_attribute(AttributeCode::INDIRECT_BRANCH_TARGETS, AttributeValue::BranchTargets(vec![list_of(branch, to)]));
             }
         }
     };

@@ -3,9 +3,9 @@
 use oriole_cubin::Cubin;
 use oriole_cubin::FileTraits;
 use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
-use oriole_cubin::info::{Attribute, Code, Parameter};
+use oriole_cubin::info::{Attribute, AttributeCode, Parameter};
 use oriole_isa::{Control, Target, decode, encode, parse, print};
-use oriole_kernel_test::{KernelTest, Value};
+use oriole_kernel_test::{KernelTest, ParameterValue};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::{Lines, module, required};
@@ -87,7 +87,7 @@ pub fn assembled(file: &TestFile, target: Target, test: Option<&KernelTest>) -> 
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let kernel = Function {
         registers: REGISTERS,
-        attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
+        attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, exits)]),
         parameter_bytes,
         shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
         frame: FrameInfo::plain(code.len() as u64),
@@ -103,10 +103,10 @@ fn parameters(test: Option<&KernelTest>) -> (Vec<Parameter>, u16) {
     let mut end = 0;
     for (ordinal, parameter) in test.into_iter().flat_map(|test| &test.parameters).enumerate() {
         let (size, alignment) = match &parameter.value {
-            Value::Buffer { .. } | Value::Image(_) => (8, 8),
-            Value::TensorMap(_) => (128, 64),
-            Value::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
-            Value::Bytes(bytes) => (bytes.len() as u16, 4),
+            ParameterValue::Buffer { .. } | ParameterValue::Image(_) => (8, 8),
+            ParameterValue::TensorMap(_) => (128, 64),
+            ParameterValue::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
+            ParameterValue::Bytes(bytes) => (bytes.len() as u16, 4),
         };
         let offset = u16::next_multiple_of(end, alignment);
         parameters.push(Parameter::plain(ordinal as u16, offset, size));

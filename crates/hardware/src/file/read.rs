@@ -10,8 +10,7 @@ use oriole_isa::Target;
 use super::record::{Record, RecordType};
 use super::write::{BARRIER_FACTS, SECTIONS, class_record, unit};
 use super::{MAGIC, Profile, ProfileError, ProfileFault, VERSION, intern};
-use crate::class::{Class, Classes};
-use crate::facts::MACHINES;
+use crate::class::{Classes, SchedClass};
 use crate::machine::Machine;
 use crate::model::{Model, Waits};
 use crate::sheet::Fact;
@@ -27,10 +26,10 @@ const MAX_FIGURE: u32 = 1 << 20;
 /// The names of the scheduling backends.
 const SCHEDULERS: [&str; 3] = ["a", "b", "c"];
 
-type Outcome<T> = Result<T, ProfileError>;
+type ReadResult<T> = Result<T, ProfileError>;
 
 /// Parses the text of a profile.
-pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
+pub fn profile(name: &str, text: &str) -> ReadResult<Profile> {
     let records = split(name, text)?;
     let mut reader = ProfileReader { file: name, records: &records, at: 0 };
     let barriers = reader.barriers()?;
@@ -74,7 +73,7 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
 }
 
 /// Parses the lines after the first one into records.
-fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
+fn split(name: &str, text: &str) -> ReadResult<Vec<Record>> {
     let mut lines = text.lines().enumerate();
     let whole = |fault| ProfileError { file: name.to_owned(), line: 1, record: None, field: None, fault };
     let first = lines.next().map_or("", |(_, line)| line);
@@ -128,18 +127,18 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Returns the value of a required field.
-    fn field<'r>(&self, record: &'r Record, key: &str) -> Outcome<&'r str> {
+    fn field<'r>(&self, record: &'r Record, key: &str) -> ReadResult<&'r str> {
         record.get(key).ok_or_else(|| self.error(record, key, ProfileFault::MissingField))
     }
 
     /// Parses a required field as a number.
-    fn number<T: FromStr>(&self, record: &Record, key: &str) -> Outcome<T> {
+    fn number<T: FromStr>(&self, record: &Record, key: &str) -> ReadResult<T> {
         let text = self.field(record, key)?;
         text.parse().map_err(|_| self.error(record, key, ProfileFault::Value(text.to_owned(), "a number that fits here")))
     }
 
     /// Parses a required field as `yes` or `no`.
-    fn yes_or_no(&self, record: &Record, key: &str) -> Outcome<bool> {
+    fn yes_or_no(&self, record: &Record, key: &str) -> ReadResult<bool> {
         match self.field(record, key)? {
             "yes" => Ok(true),
             "no" => Ok(false),
@@ -148,13 +147,13 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Parses a required field as the name of a class.
-    fn class(&self, record: &Record, key: &str) -> Outcome<Class> {
+    fn class(&self, record: &Record, key: &str) -> ReadResult<SchedClass> {
         let name = self.field(record, key)?;
         Classes::get().find(name).ok_or_else(|| self.error(record, key, ProfileFault::Value(name.to_owned(), "the name of a class")))
     }
 
     /// Rejects fields that are not in `known`.
-    fn reject_unknown_fields(&self, record: &Record, known: &[&str]) -> Outcome<()> {
+    fn reject_unknown_fields(&self, record: &Record, known: &[&str]) -> ReadResult<()> {
         match record.fields.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             Some((key, _)) => Err(self.error(record, key, ProfileFault::UnknownField)),
             None => Ok(()),
@@ -162,7 +161,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Consumes the next record, which must be of this type.
-    fn take(&mut self, kind: RecordType) -> Outcome<&'a Record> {
+    fn take(&mut self, kind: RecordType) -> ReadResult<&'a Record> {
         let Some(record) = self.records.get(self.at) else {
             let (line, number) = self.records.last().map_or((1, 0), |last| (last.line, last.number));
             let record = Some((number + 1, Some(kind)));
@@ -190,13 +189,13 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Checks that a field has the number `found`.
-    fn check_count(&self, record: &Record, key: &str, found: usize) -> Outcome<()> {
+    fn check_count(&self, record: &Record, key: &str, found: usize) -> ReadResult<()> {
         let said = self.number(record, key)?;
         if said == found { Ok(()) } else { Err(self.error(record, key, ProfileFault::Count { said, found })) }
     }
 
     /// Parses the barrier header and consumes the barrier records.
-    fn barriers(&mut self) -> Outcome<&'a [Record]> {
+    fn barriers(&mut self) -> ReadResult<&'a [Record]> {
         let header = self.take(RecordType::BarrierHeader)?;
         self.reject_unknown_fields(header, &["entries"])?;
         let records = self.run(&[RecordType::BarrierEntry, RecordType::BarrierData]);
@@ -205,7 +204,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Parses the root record. `count` is the number of records of the file.
-    fn root(&mut self, count: usize) -> Outcome<Root> {
+    fn root(&mut self, count: usize) -> ReadResult<Root> {
         let root = self.take(RecordType::Root)?;
         self.reject_unknown_fields(root, &["target", "machine", "table", "targets", "records"])?;
         self.check_count(root, "records", count)?;
@@ -213,17 +212,19 @@ impl<'a> ProfileReader<'a> {
             Ok::<_, ProfileError>(self.error(root, key, ProfileFault::Value(self.field(root, key)?.to_owned(), wanted)))
         };
         let Some(target) = Target::parse(self.field(root, "target")?) else { return Err(bad("target", "a target")?) };
-        let machine = self.field(root, "machine")?;
-        let Some(machine) = MACHINES.iter().find(|name| **name == machine) else { return Err(bad("machine", "a machine")?) };
-        let targets: Vec<&'static str> = self.field(root, "targets")?.split(',').map(intern).collect();
-        if !targets.contains(&target.to_string().as_str()) {
-            return Err(bad("targets", "a list with the target")?);
+        // The names of the tables say where the figures come from; no figure depends on them.
+        let (machine, table) = (Machine::of(target).name, Model::of(target).table());
+        for (key, known) in [("targets", table.targets.join(",")), ("machine", machine.to_owned()), ("table", table.name.to_owned())] {
+            let said = self.field(root, key)?;
+            if said != known {
+                return Err(self.error(root, key, ProfileFault::Structure { said: said.to_owned(), known }));
+            }
         }
-        Ok(Root { target, machine, table: intern(self.field(root, "table")?), targets })
+        Ok(Root { target, machine, table: table.name, targets: table.targets.to_vec() })
     }
 
     /// Consumes a section with records of these types, and checks its header and footer.
-    fn section(&mut self, name: &str, kinds: &[RecordType]) -> Outcome<ProfileSection<'a>> {
+    fn section(&mut self, name: &str, kinds: &[RecordType]) -> ReadResult<ProfileSection<'a>> {
         let header = self.take(RecordType::CategoryHeader)?;
         self.check_name(header, name)?;
         let entries = self.run(kinds);
@@ -236,7 +237,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Checks the name of a section.
-    fn check_name(&self, record: &Record, name: &str) -> Outcome<()> {
+    fn check_name(&self, record: &Record, name: &str) -> ReadResult<()> {
         let said = self.field(record, "name")?;
         if said == name {
             return Ok(());
@@ -245,7 +246,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Returns the sources of the grids, which have one-letter names.
-    fn letters(&self, grids: &ProfileSection<'_>) -> Outcome<Vec<(char, &'static str)>> {
+    fn letters(&self, grids: &ProfileSection<'_>) -> ReadResult<Vec<(char, &'static str)>> {
         let letter = |(name, text): (String, String)| match name.as_bytes() {
             [letter @ b'a'..=b'z'] => Ok((char::from(*letter), intern(&text))),
             _ => Err(self.error(grids.header, &name, ProfileFault::UnknownField)),
@@ -254,7 +255,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Parses the times of the classes of variable latency. Each class needs one scoreboard record and one wait record.
-    fn times(&self, section: &ProfileSection<'_>) -> Outcome<Vec<TimeRow>> {
+    fn times(&self, section: &ProfileSection<'_>) -> ReadResult<Vec<TimeRow>> {
         let (scoreboards, waits): (Vec<&Record>, Vec<&Record>) =
             section.entries.iter().partition(|record| record.kind == RecordType::Scoreboard);
         let mut rows: Vec<TimeRow> = Vec::new();
@@ -296,7 +297,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Parses the rows of the grids into the table.
-    fn grids(&self, section: &ProfileSection<'_>, table: &mut LatencyTable) -> Outcome<()> {
+    fn grids(&self, section: &ProfileSection<'_>, table: &mut LatencyTable) -> ReadResult<()> {
         let classes = Classes::get().table();
         for record in section.entries {
             let choose = |key: &str, found: Option<usize>, wanted| {
@@ -323,7 +324,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Checks that every pair of ports has a figure, and that every figure has a declared source.
-    fn check_table(&self, grids: &ProfileSection<'_>, times: &ProfileSection<'_>, table: &LatencyTable) -> Outcome<()> {
+    fn check_table(&self, grids: &ProfileSection<'_>, times: &ProfileSection<'_>, table: &LatencyTable) -> ReadResult<()> {
         if let Some(missing) = table.missing(Classes::get().table()) {
             return Err(grids.header.error(self.file, ProfileFault::Contradiction(missing)));
         }
@@ -349,7 +350,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Parses the class records and sets the latencies of all classes. Every class must occur once, in the group of its unit.
-    fn latencies(&self, section: &ProfileSection<'_>, model: &mut Model) -> Outcome<()> {
+    fn latencies(&self, section: &ProfileSection<'_>, model: &mut Model) -> ReadResult<()> {
         let mut seen = Vec::new();
         let mut entries = section.entries;
         while let Some((group, rest)) = entries.split_first() {
@@ -382,7 +383,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Checks that all fields of a class record except its latency are as in the program.
-    fn check_structure(&self, record: &Record, class: Class) -> Outcome<()> {
+    fn check_structure(&self, record: &Record, class: SchedClass) -> ReadResult<()> {
         let known = class_record(class, 0);
         let keys: Vec<&str> = known.fields.iter().map(|(key, _)| key.as_str()).collect();
         self.reject_unknown_fields(record, &keys)?;
@@ -396,7 +397,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Parses the barrier entries and sets how classes use scoreboards. A file may add scoreboards, but not remove one that the grids need.
-    fn waits(&self, header: &Record, barriers: &[Record], model: &mut Model) -> Outcome<()> {
+    fn waits(&self, header: &Record, barriers: &[Record], model: &mut Model) -> ReadResult<()> {
         let mut seen = Vec::new();
         for record in barriers.iter().filter(|record| record.kind == RecordType::BarrierEntry) {
             self.reject_unknown_fields(record, &["class", "results", "sources", "stall"])?;
@@ -422,7 +423,7 @@ impl<'a> ProfileReader<'a> {
             model.set_waits(class, waits);
         }
         let forgotten =
-            |class: &Class| !seen.contains(class) && (model.results_need_scoreboard(*class) || model.sources_need_scoreboard(*class));
+            |class: &SchedClass| !seen.contains(class) && (model.results_need_scoreboard(*class) || model.sources_need_scoreboard(*class));
         match Classes::get().all().find(forgotten) {
             Some(class) => {
                 let what = format!("the barrier entry of `{}`, which needs a scoreboard by the grids,", class.name());
@@ -433,7 +434,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Checks that the longest stall covers every fixed latency that a stall can cover.
-    fn check_stall(&self, records: &[&Record], header: &Record, machine: &Machine, model: &Model) -> Outcome<()> {
+    fn check_stall(&self, records: &[&Record], header: &Record, machine: &Machine, model: &Model) -> ReadResult<()> {
         let needs = Classes::get().all().filter(|class| !model.results_need_scoreboard(*class));
         let coverable = needs.filter(|class| u32::from(model.longest_need(*class)) <= LONGEST_STALL);
         match coverable.max_by_key(|class| model.longest_need(*class)) {
@@ -454,7 +455,7 @@ impl<'a> ProfileReader<'a> {
         sources: &[(String, String)],
         check: fn(&str, &'static str) -> Option<Result<(), String>>,
         keys: impl Iterator<Item = &'static str>,
-    ) -> Outcome<Vec<Fact>> {
+    ) -> ReadResult<Vec<Fact>> {
         let keys: Vec<&'static str> = keys.collect();
         let mut facts: Vec<Fact> = Vec::new();
         for record in records {
@@ -487,7 +488,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Rejects new values of facts on which no decision depends.
-    fn check_unused(&self, records: &[&Record], built_in: &[Fact], is_used: fn(&str) -> bool) -> Outcome<()> {
+    fn check_unused(&self, records: &[&Record], built_in: &[Fact], is_used: fn(&str) -> bool) -> ReadResult<()> {
         for record in records {
             let (name, said) = (self.field(record, "name")?, self.field(record, "value")?);
             let known = built_in.iter().find(|fact| fact.key == name && !is_used(name)).map(|fact| fact.value);
@@ -499,7 +500,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Rejects shortest times that differ from the built-in ones: no decision depends on them.
-    fn check_shortest_times(&self, section: &ProfileSection<'_>, target: Target) -> Outcome<()> {
+    fn check_shortest_times(&self, section: &ProfileSection<'_>, target: Target) -> ReadResult<()> {
         let model = Model::of(target);
         for record in section.entries.iter().filter(|record| record.kind == RecordType::Scoreboard) {
             let said: u16 = self.number(record, "least")?;
@@ -516,7 +517,7 @@ impl<'a> ProfileReader<'a> {
     }
 
     /// Rejects limits with which later computations would fail: zeros, numbers that overflow, and values that no instruction can encode.
-    fn check_machine(&self, records: &[&Record], header: &Record, machine: &Machine) -> Outcome<()> {
+    fn check_machine(&self, records: &[&Record], header: &Record, machine: &Machine) -> ReadResult<()> {
         let complain = |key: &str, what: &str| {
             let record = records.iter().find(|record| record.get("name") == Some(key)).copied().unwrap_or(header);
             Err(self.error(record, "value", ProfileFault::Contradiction(format!("`{key}` {what}"))))

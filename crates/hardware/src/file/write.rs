@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::record::{Record, RecordType};
 use super::{MAGIC, Profile, VERSION};
-use crate::class::{Class, Classes};
+use crate::class::{Classes, SchedClass};
 use crate::machine::MachineFact;
 use crate::tables::{ClassTable, FILES, KINDS};
 
@@ -80,7 +80,7 @@ fn barriers(profile: &Profile) -> Vec<Record> {
 }
 
 fn classes(profile: &Profile) -> Vec<Record> {
-    let mut all: Vec<Class> = Classes::get().all().collect();
+    let mut all: Vec<SchedClass> = Classes::get().all().collect();
     let units: Vec<&str> = all.iter().map(|class| unit(*class)).collect();
     all.sort_by_key(|class| units.iter().position(|other| *other == unit(*class)));
     let mut records = Vec::new();
@@ -92,12 +92,12 @@ fn classes(profile: &Profile) -> Vec<Record> {
 }
 
 /// Returns the name of the unit that executes a class.
-pub fn unit(class: Class) -> &'static str {
+pub fn unit(class: SchedClass) -> &'static str {
     class.unit().table_name()
 }
 
 /// Returns the record of a class.
-pub(crate) fn class_record(class: Class, latency: u16) -> Record {
+pub(crate) fn class_record(class: SchedClass, latency: u16) -> Record {
     let row = class.row();
     let mut record = Record::new(RecordType::Class).with("name", class.name());
     for (key, value) in row.attributes {

@@ -187,3 +187,19 @@ impl Combiner {
         Some(CombineRule::Logic)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::table_output;
+
+    /// For each of the three inputs, the truth table of "returns this input" returns it.
+    #[test]
+    fn truth_table_of_an_input_returns_the_input() {
+        for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {
+            for index in 0..8_u8 {
+                let inputs = [index & 4 != 0, index & 2 != 0, index & 1 != 0];
+                assert_eq!(table_output(table, inputs), inputs[at]);
+            }
+        }
+    }
+}

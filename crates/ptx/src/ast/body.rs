@@ -189,12 +189,12 @@ pub struct Instruction {
     /// Number of operands.
     pub operand_count: u16,
     /// The guard predicate; `None` if the instruction is unconditional.
-    pub guard: Option<Guard>,
+    pub guard: Option<PtxGuard>,
 }
 
 /// `@p` or `@!p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Guard {
+pub struct PtxGuard {
     /// The predicate.
     pub source: GuardSource,
     /// Whether it is negated.

@@ -13,8 +13,8 @@ mod form;
 mod module;
 
 pub use body::{
-    Address, AddressBase, Body, CallPrototype, Constant, ConstantId, Guard, GuardSource, Instruction, InstructionId, Label, LabelId,
-    LabelList, LineLocation, ListId, Operand, RegisterDeclaration, RegisterDeclarationId, RegisterId, Statement,
+    Address, AddressBase, Body, CallPrototype, Constant, ConstantId, GuardSource, Instruction, InstructionId, Label, LabelId, LabelList,
+    LineLocation, ListId, Operand, PtxGuard, RegisterDeclaration, RegisterDeclarationId, RegisterId, Statement,
 };
 pub(crate) use form::fulfils;
 pub use form::{Form, FormBase, FormId, FormOperand, FormShape, FormValue, SlotValue, ValueType};

@@ -13,25 +13,25 @@ macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
         /// The kind of a finding.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum Code {
+        pub enum DiagnosticCode {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        impl Code {
+        impl DiagnosticCode {
             /// All codes.
-            pub const ALL: &'static [Code] = &[$(Code::$variant,)+];
+            pub const ALL: &'static [DiagnosticCode] = &[$(DiagnosticCode::$variant,)+];
 
             /// Returns the stable name: `E0101` or `W0001`.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Code::$variant => $name,)+
+                    $(DiagnosticCode::$variant => $name,)+
                 }
             }
 
             /// Returns the description of the code.
             pub fn summary(self) -> &'static str {
                 match self {
-                    $(Code::$variant => concat!($($doc),+).trim_ascii(),)+
+                    $(DiagnosticCode::$variant => concat!($($doc),+).trim_ascii(),)+
                 }
             }
         }
@@ -291,7 +291,7 @@ codes! {
     InternalError = "E1203",
 }
 
-impl Code {
+impl DiagnosticCode {
     /// Returns the severity of findings with this code.
     pub fn severity(self) -> Severity {
         if self.name().starts_with('W') { Severity::Warning } else { Severity::Error }
@@ -300,13 +300,13 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
-    use super::Code;
+    use super::DiagnosticCode;
     use std::collections::BTreeSet;
 
     #[test]
     fn names_are_unique_and_described() {
-        let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
-        assert_eq!(names.len(), Code::ALL.len());
-        assert!(Code::ALL.iter().all(|code| code.summary().len() > 10));
+        let names: BTreeSet<&str> = DiagnosticCode::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), DiagnosticCode::ALL.len());
+        assert!(DiagnosticCode::ALL.iter().all(|code| code.summary().len() > 10));
     }
 }

@@ -1,6 +1,6 @@
 //! Diagnostics: an error or warning, its position in the source, and advice.
 //!
-//! A [`Diagnostic`] is data: a stable [`Code`], a span, a message, notes and at most one suggestion. It is formatted by [`render`] (source
+//! A [`Diagnostic`] is data: a stable [`DiagnosticCode`], a span, a message, notes and at most one suggestion. It is formatted by [`render`] (source
 //! line with the position marked), [`to_json`] (for editors) or [`ptxas_lines`] (ptxas' message format).
 
 mod codes;
@@ -8,7 +8,7 @@ mod json;
 mod ptxas;
 mod render;
 
-pub use codes::{Code, Severity};
+pub use codes::{DiagnosticCode, Severity};
 pub use json::to_json;
 pub use ptxas::{ptxas_lines, ptxas_messages, ptxas_text};
 pub use render::{Style, render};
@@ -22,7 +22,7 @@ const LONGEST_TEXT: usize = 1000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// The kind of finding.
-    pub code: Code,
+    pub code: DiagnosticCode,
     /// The position.
     pub span: Span,
     /// What is wrong, in one sentence without a full stop.
@@ -50,7 +50,7 @@ pub struct PtxasWords {
 
 impl Diagnostic {
     /// Creates a finding without further details.
-    pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
+    pub fn new(code: DiagnosticCode, span: Span, message: impl Into<String>) -> Self {
         Diagnostic { code, span, message: message.into(), label: None, related: Vec::new(), notes: Vec::new(), help: None, ptxas: None }
     }
 
@@ -141,7 +141,9 @@ impl Diagnostics {
 
     /// Returns whether the last finding explains why the text ends too early.
     pub(crate) fn explains_end(&self) -> bool {
-        self.findings.last().is_some_and(|finding| matches!(finding.code, Code::UnexpectedEnd | Code::UnterminatedComment))
+        self.findings
+            .last()
+            .is_some_and(|finding| matches!(finding.code, DiagnosticCode::UnexpectedEnd | DiagnosticCode::UnterminatedComment))
     }
 
     /// Returns the number of errors.

@@ -10,7 +10,7 @@ use super::operand::{OperandFacts, ParsedOperand};
 use super::symbols::Symbol;
 use super::{Parse, Parser};
 use crate::ast::{FunctionId, FunctionKind, Instruction, Operand, Parameter, VariableId, VariableType};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::types::{ScalarType, StateSpace, TypeClass};
@@ -162,7 +162,7 @@ impl Parser<'_> {
             _ => {
                 let text = self.lexer.str(span);
                 let finding = Diagnostic::new(
-                    Code::BadPrototype,
+                    DiagnosticCode::BadPrototype,
                     span,
                     format!("`{text}` is not a prototype or list of targets defined before this call"),
                 );
@@ -177,10 +177,10 @@ impl Parser<'_> {
             OperandFacts::Function { function, offset: None } => {
                 let function = &self.module.functions[function];
                 if function.kind == FunctionKind::Entry {
-                    return self.error(Code::CallOfEntry, span, "a kernel cannot be called");
+                    return self.error(DiagnosticCode::CallOfEntry, span, "a kernel cannot be called");
                 }
                 if let Some((_, place)) = prototype {
-                    return self.error(Code::BadPrototype, place, "a direct call takes no prototype");
+                    return self.error(DiagnosticCode::BadPrototype, place, "a direct call takes no prototype");
                 }
                 let name = self.module.names.resolve(function.name).to_string();
                 Ok(vec![Signature { returns: function.returns.clone(), parameters: function.parameters.clone(), name }])
@@ -189,7 +189,8 @@ impl Parser<'_> {
                 if !(matches!(ty.class(), TypeClass::Integer | TypeClass::Bits) && matches!(ty.bits(), 32 | 64)) {
                     let label = self.describe(callee);
                     let finding =
-                        Diagnostic::new(Code::NotAFunction, span, "an indirect call needs an address in a 64-bit register").label(label);
+                        Diagnostic::new(DiagnosticCode::NotAFunction, span, "an indirect call needs an address in a 64-bit register")
+                            .label(label);
                     return Err(self.report(finding));
                 }
                 self.require_version("an indirect call", span, 2, 1);
@@ -199,14 +200,15 @@ impl Parser<'_> {
                 let text = self.lexer.str(span);
                 let known = self.module.functions.as_slice().iter().rev().take(500).map(|function| self.module.name(function.name));
                 let near = oriole_support::closest(text, known).map(|near| format!("did you mean `{near}`?"));
-                let finding = Diagnostic::new(Code::UnknownName, span, format!("the function `{text}` is not declared before this call"))
-                    .help("declare it before its first use, with `.extern` if another module defines it")
-                    .maybe_help(near);
+                let finding =
+                    Diagnostic::new(DiagnosticCode::UnknownName, span, format!("the function `{text}` is not declared before this call"))
+                        .help("declare it before its first use, with `.extern` if another module defines it")
+                        .maybe_help(near);
                 Err(self.report(finding))
             }
             _ => {
                 let label = self.describe(callee);
-                let finding = Diagnostic::new(Code::NotAFunction, span, "only functions can be called").label(label);
+                let finding = Diagnostic::new(DiagnosticCode::NotAFunction, span, "only functions can be called").label(label);
                 Err(self.report(finding))
             }
         }
@@ -215,8 +217,9 @@ impl Parser<'_> {
     /// Returns the signatures of an indirect call. A table of functions has none that could be checked.
     fn indirect_signatures(&mut self, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
         let Some((operand, place)) = prototype else {
-            let finding = Diagnostic::new(Code::MissingPrototype, span, "an indirect call needs a prototype or a list of targets")
-                .help("add the label of a `.callprototype` or `.calltargets` after the arguments");
+            let finding =
+                Diagnostic::new(DiagnosticCode::MissingPrototype, span, "an indirect call needs a prototype or a list of targets")
+                    .help("add the label of a `.callprototype` or `.calltargets` after the arguments");
             return Err(self.report(finding));
         };
         match operand {
@@ -227,13 +230,13 @@ impl Parser<'_> {
                     Ok(vec![Signature { returns: prototype.returns.clone(), parameters: prototype.parameters.clone(), name }])
                 }
                 Some(&LabelKind::CallTargets(index)) => Ok(self.target_signatures(index)),
-                _ => self.error(Code::BadPrototype, place, "this label is neither a prototype nor a list of call targets"),
+                _ => self.error(DiagnosticCode::BadPrototype, place, "this label is neither a prototype nor a list of call targets"),
             },
             Operand::Variable(variable) => {
                 let table = &self.module.variables[variable];
                 let fits = matches!(table.ty, VariableType::Scalar(ScalarType::U64 | ScalarType::U32));
                 if !fits {
-                    return self.error(Code::BadPrototype, place, "a table of functions is an array of `.u64`");
+                    return self.error(DiagnosticCode::BadPrototype, place, "a table of functions is an array of `.u64`");
                 }
                 Ok(Vec::new())
             }
@@ -291,7 +294,7 @@ impl Parser<'_> {
                 if signature.returns.len() == 1 { "" } else { "s" },
                 returns.len()
             );
-            return self.error(Code::ReturnCount, span, message);
+            return self.error(DiagnosticCode::ReturnCount, span, message);
         }
         if arguments.len() != signature.parameters.len() {
             let message = format!(
@@ -300,7 +303,7 @@ impl Parser<'_> {
                 if signature.parameters.len() == 1 { "" } else { "s" },
                 arguments.len()
             );
-            return self.error(Code::ArgumentCount, span, message);
+            return self.error(DiagnosticCode::ArgumentCount, span, message);
         }
         for (given, wanted) in returns.iter().zip(&signature.returns) {
             self.check_argument(*given, wanted, true)?;
@@ -315,7 +318,7 @@ impl Parser<'_> {
     /// match both.
     fn check_argument(&mut self, given: ParsedOperand, wanted: &Parameter, is_return: bool) -> Parse<()> {
         let (code, article, what) =
-            if is_return { (Code::ReturnType, "a", "return value") } else { (Code::ArgumentType, "an", "argument") };
+            if is_return { (DiagnosticCode::ReturnType, "a", "return value") } else { (DiagnosticCode::ArgumentType, "an", "argument") };
         let formal = self.formal(wanted);
         let finding = match given.facts {
             OperandFacts::Variable { variable, member: _, offset: None } => self.refuse_variable(variable, &formal, what),
@@ -425,7 +428,8 @@ impl Parser<'_> {
         };
         if !fits {
             let label = self.describe(index);
-            let finding = Diagnostic::new(Code::OperandType, index.span, "the index of `brx.idx` is a 32-bit integer").label(label);
+            let finding =
+                Diagnostic::new(DiagnosticCode::OperandType, index.span, "the index of `brx.idx` is a 32-bit integer").label(label);
             return Err(self.report(finding));
         }
         self.expect(b',', "the index")?;
@@ -434,8 +438,11 @@ impl Parser<'_> {
         let known = self.find_label(name).and_then(|label| self.function.labels.kinds.get(&label).map(|&kind| (label, kind)));
         let Some((label, LabelKind::BranchTargets(_))) = known else {
             let text = self.lexer.str(span);
-            let finding =
-                Diagnostic::new(Code::BadTargetList, span, format!("`{text}` is not a `.branchtargets` list defined before this branch"));
+            let finding = Diagnostic::new(
+                DiagnosticCode::BadTargetList,
+                span,
+                format!("`{text}` is not a `.branchtargets` list defined before this branch"),
+            );
             return Err(self.report(finding));
         };
         let form = self.heads.number(head, 0, &mut self.module.forms);

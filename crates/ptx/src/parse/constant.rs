@@ -7,7 +7,7 @@
 
 use super::{Parse, Parser};
 use crate::ast::Constant;
-use crate::diag::Code;
+use crate::diag::DiagnosticCode;
 use crate::lexer::{TokenKind, number};
 use crate::source::Span;
 
@@ -83,7 +83,7 @@ impl Parser<'_> {
             ConstantValue::Unsigned(value) => Ok(value as i64),
             ConstantValue::Float(_) => {
                 let span = Span::new(start.start, self.lexer.last_end);
-                self.error(Code::ConstantTypeMismatch, span, format!("{what} must be an integer constant"))
+                self.error(DiagnosticCode::ConstantTypeMismatch, span, format!("{what} must be an integer constant"))
             }
         }
     }
@@ -92,7 +92,7 @@ impl Parser<'_> {
     fn parse_conditional(&mut self, depth: u32) -> Parse<ConstantValue> {
         let start = self.span();
         if depth > DEEPEST {
-            return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
+            return self.error(DiagnosticCode::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
         }
         let condition = self.parse_binary(1, depth)?;
         if !self.eat(b'?') {
@@ -105,10 +105,10 @@ impl Parser<'_> {
         let taken = match condition {
             ConstantValue::Signed(value) => value != 0,
             ConstantValue::Unsigned(value) => value != 0,
-            ConstantValue::Float(_) => return self.error(Code::ConstantTypeMismatch, start, "a condition must be an integer"),
+            ConstantValue::Float(_) => return self.error(DiagnosticCode::ConstantTypeMismatch, start, "a condition must be an integer"),
         };
         if matches!(yes, ConstantValue::Float(_)) || matches!(no, ConstantValue::Float(_)) {
-            return self.error(Code::ConstantTypeMismatch, span, "`?` chooses between integers only");
+            return self.error(DiagnosticCode::ConstantTypeMismatch, span, "`?` chooses between integers only");
         }
         Ok(if taken { yes } else { no })
     }
@@ -155,7 +155,7 @@ impl Parser<'_> {
     fn parse_unary(&mut self, depth: u32) -> Parse<ConstantValue> {
         let start = self.span();
         if depth > DEEPEST {
-            return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
+            return self.error(DiagnosticCode::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
         }
         let TokenKind::Punctuation(symbol @ (b'+' | b'-' | b'!' | b'~' | b'(')) = self.lexer.token.kind else {
             return self.parse_literal();
@@ -181,9 +181,9 @@ impl Parser<'_> {
             (b'+', ConstantValue::Float(Constant::Decimal(_))) => Ok(value),
             (b'-', ConstantValue::Float(Constant::Decimal(value))) => Ok(ConstantValue::Float(Constant::Decimal(-value))),
             (b'-' | b'+', ConstantValue::Float(_)) => {
-                self.error(Code::ConstantTypeMismatch, start, "a float given by its bits takes no sign: the sign is its top bit")
+                self.error(DiagnosticCode::ConstantTypeMismatch, start, "a float given by its bits takes no sign: the sign is its top bit")
             }
-            _ => self.error(Code::ConstantTypeMismatch, start, format!("`{}` applies to integers only", char::from(symbol))),
+            _ => self.error(DiagnosticCode::ConstantTypeMismatch, start, format!("`{}` applies to integers only", char::from(symbol))),
         }
     }
 
@@ -198,13 +198,13 @@ impl Parser<'_> {
             ConstantValue::Signed(value) => value as u64,
             ConstantValue::Unsigned(value) => value,
             ConstantValue::Float(_) => {
-                return self.error(Code::ConstantTypeMismatch, span, "floats cannot be cast in constant expressions");
+                return self.error(DiagnosticCode::ConstantTypeMismatch, span, "floats cannot be cast in constant expressions");
             }
         };
         match ty {
             ".s64" => Ok(ConstantValue::Signed(bits as i64)),
             ".u64" => Ok(ConstantValue::Unsigned(bits)),
-            _ => self.error(Code::ConstantTypeMismatch, span, "constants can be cast to `.s64` and `.u64` only"),
+            _ => self.error(DiagnosticCode::ConstantTypeMismatch, span, "constants can be cast to `.s64` and `.u64` only"),
         }
     }
 
@@ -216,10 +216,12 @@ impl Parser<'_> {
                 let integer = number::integer(self.lexer.slice(span));
                 self.lexer.advance();
                 match integer {
-                    Some(integer) if integer.overflow => self.error(Code::IntegerOverflow, span, "the integer does not fit into 64 bits"),
+                    Some(integer) if integer.overflow => {
+                        self.error(DiagnosticCode::IntegerOverflow, span, "the integer does not fit into 64 bits")
+                    }
                     Some(integer) if integer.unsigned || integer.value > i64::MAX as u64 => Ok(ConstantValue::Unsigned(integer.value)),
                     Some(integer) => Ok(ConstantValue::Signed(integer.value as i64)),
-                    None => self.error(Code::BadNumber, span, "this is not a number"),
+                    None => self.error(DiagnosticCode::BadNumber, span, "this is not a number"),
                 }
             }
             TokenKind::Float => self.parse_float(span),
@@ -230,7 +232,7 @@ impl Parser<'_> {
             }
             TokenKind::Identifier => {
                 let text = self.lexer.text();
-                self.error(Code::NotConstant, span, format!("`{text}` is not a constant"))
+                self.error(DiagnosticCode::NotConstant, span, format!("`{text}` is not a constant"))
             }
             _ => self.unexpected("a constant"),
         }
@@ -243,8 +245,10 @@ impl Parser<'_> {
             Some(number::Float::Single(bits)) => Ok(ConstantValue::Float(Constant::Single(bits))),
             Some(number::Float::Double(bits)) => Ok(ConstantValue::Float(Constant::Double(bits))),
             Some(number::Float::Decimal(value)) if value.is_normal() || value == 0.0 => Ok(ConstantValue::Float(Constant::Decimal(value))),
-            Some(number::Float::Decimal(_)) => self.error(Code::IntegerOverflow, span, "the number is out of the range of a double"),
-            None => self.error(Code::BadNumber, span, "this is not a number"),
+            Some(number::Float::Decimal(_)) => {
+                self.error(DiagnosticCode::IntegerOverflow, span, "the number is out of the range of a double")
+            }
+            None => self.error(DiagnosticCode::BadNumber, span, "this is not a number"),
         }
     }
 
@@ -254,11 +258,11 @@ impl Parser<'_> {
                 self.apply_floats(operator, left, right, span)
             }
             (ConstantValue::Float(_), _) | (_, ConstantValue::Float(_)) => {
-                self.error(Code::ConstantTypeMismatch, span, "integers, floats and float bits do not mix in constant expressions")
+                self.error(DiagnosticCode::ConstantTypeMismatch, span, "integers, floats and float bits do not mix in constant expressions")
             }
             _ => match integers(operator, left, right) {
                 Some(value) => Ok(value),
-                None => self.error(Code::ConstantDivisionByZero, span, "division by zero in a constant expression"),
+                None => self.error(DiagnosticCode::ConstantDivisionByZero, span, "division by zero in a constant expression"),
             },
         }
     }
@@ -271,7 +275,9 @@ impl Parser<'_> {
             Operator::Add => float(left + right),
             Operator::Subtract => float(left - right),
             Operator::Multiply => float(left * right),
-            Operator::Divide if right == 0.0 => self.error(Code::ConstantDivisionByZero, span, "division by zero in a constant expression"),
+            Operator::Divide if right == 0.0 => {
+                self.error(DiagnosticCode::ConstantDivisionByZero, span, "division by zero in a constant expression")
+            }
             Operator::Divide => float(left / right),
             Operator::Less => truth(left < right),
             Operator::LessEqual => truth(left <= right),
@@ -279,7 +285,7 @@ impl Parser<'_> {
             Operator::GreaterEqual => truth(left >= right),
             Operator::Equal => truth(left == right),
             Operator::NotEqual => truth(left != right),
-            _ => self.error(Code::ConstantTypeMismatch, span, "this operator applies to integers only"),
+            _ => self.error(DiagnosticCode::ConstantTypeMismatch, span, "this operator applies to integers only"),
         }
     }
 }

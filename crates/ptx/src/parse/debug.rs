@@ -2,7 +2,7 @@
 
 use super::{Parse, Parser};
 use crate::ast::{DwarfItem, DwarfSection, Item, LineLocation, Statement};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::{TokenKind, number};
 use crate::source::Span;
 
@@ -26,7 +26,7 @@ impl Parser<'_> {
             stamp = Some((time, size));
         }
         if let Some(before) = self.globals.files.insert(index, span) {
-            let finding = Diagnostic::new(Code::DuplicateFileIndex, span, format!("file number {index} is already given"))
+            let finding = Diagnostic::new(DiagnosticCode::DuplicateFileIndex, span, format!("file number {index} is already given"))
                 .related(before, "given here");
             return Err(self.report(finding));
         }
@@ -45,7 +45,7 @@ impl Parser<'_> {
             .collect();
         unknown.sort_unstable();
         for (span, index) in unknown {
-            self.report(Diagnostic::new(Code::UnknownFileIndex, span, format!("no `.file` has the number {index}")));
+            self.report(Diagnostic::new(DiagnosticCode::UnknownFileIndex, span, format!("no `.file` has the number {index}")));
         }
     }
 
@@ -84,9 +84,12 @@ impl Parser<'_> {
             return;
         }
         let [file, line, column] = at;
-        let finding =
-            Diagnostic::new(Code::BadDebugDirective, span, format!("no `.loc` before this one gives the place {file} {line} {column}"))
-                .help(format!("write `.loc {file} {line} {column}` where the inlined function is called"));
+        let finding = Diagnostic::new(
+            DiagnosticCode::BadDebugDirective,
+            span,
+            format!("no `.loc` before this one gives the place {file} {line} {column}"),
+        )
+        .help(format!("write `.loc {file} {line} {column}` where the inlined function is called"));
         self.report(finding);
     }
 
@@ -98,7 +101,7 @@ impl Parser<'_> {
             if text == ".debug_str" || self.globals.section_labels.contains_key(&name) {
                 continue;
             }
-            let finding = Diagnostic::new(Code::BadDebugDirective, span, format!("no debug section has the label `{text}`"));
+            let finding = Diagnostic::new(DiagnosticCode::BadDebugDirective, span, format!("no debug section has the label `{text}`"));
             self.report(finding);
             if self.diagnostics.is_full() {
                 return;
@@ -176,8 +179,11 @@ impl Parser<'_> {
                 self.require_version("a label in debug data", span, 7, 0);
                 if let Some(before) = self.globals.section_labels.insert(name, span) {
                     let text = self.module.names.resolve(name);
-                    let finding =
-                        Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in a debug section"));
+                    let finding = Diagnostic::new(
+                        DiagnosticCode::DuplicateLabel,
+                        span,
+                        format!("label `{text}` is already defined in a debug section"),
+                    );
                     self.report(finding.related(before, "first defined here"));
                 }
                 section.items.push(DwarfItem::Label(name));
@@ -192,7 +198,7 @@ impl Parser<'_> {
                     _ => {
                         let text = self.lexer.text();
                         return self.error(
-                            Code::BadDebugDirective,
+                            DiagnosticCode::BadDebugDirective,
                             span,
                             format!("debug data is `.b8`, `.b16`, `.b32` or `.b64`, not `{text}`"),
                         );
@@ -209,7 +215,7 @@ impl Parser<'_> {
     fn parse_dwarf_values(&mut self, bytes: u8, section: &mut DwarfSection) -> Parse<()> {
         if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
             if bytes < 4 {
-                return self.error(Code::BadDebugDirective, self.span(), "labels are `.b32` or `.b64` values");
+                return self.error(DiagnosticCode::BadDebugDirective, self.span(), "labels are `.b32` or `.b64` values");
             }
             let (first, offset) = self.parse_debug_label()?;
             let minus = self.span();
@@ -256,7 +262,7 @@ impl Parser<'_> {
         }
         if value > most || negative && value > most / 2 + 1 {
             return self.error(
-                Code::BadDebugDirective,
+                DiagnosticCode::BadDebugDirective,
                 span,
                 format!("the number does not fit into {bytes} byte{}", if bytes == 1 { "" } else { "s" }),
             );
@@ -277,8 +283,9 @@ impl Parser<'_> {
         let end = start.start + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()) as u32;
         let line = Span::new(start.start, end);
         if self.platform.version.major >= 2 {
-            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` was removed in PTX version 2.0")
-                .help("write a `.section`");
+            let finding =
+                Diagnostic::new(DiagnosticCode::RemovedFeature, start.to(self.span()), "`@@DWARF` was removed in PTX version 2.0")
+                    .help("write a `.section`");
             self.report(finding);
         }
         let text = self.lexer.str(line).trim_end().into();

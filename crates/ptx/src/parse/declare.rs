@@ -6,7 +6,7 @@ use super::specifiers::{DeclaredPlace, Specifiers};
 use super::symbols::{RegisterSymbol, Symbol};
 use super::{Parse, Parser};
 use crate::ast::{Linkage, RegisterDeclaration, RegisterId, Statement, TextureMode, Variable, VariableId, VariableType};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::source::Span;
 use crate::types::{ScalarType, StateSpace};
 
@@ -65,14 +65,18 @@ impl Parser<'_> {
             let (count, count_span) = self.expect_integer("the number of names")?;
             declarator.count = match u32::try_from(count) {
                 Ok(count) => Some(count),
-                Err(_) => return self.error(Code::BadNameCount, count_span, "at most 2^32-1 names can be declared at once"),
+                Err(_) => return self.error(DiagnosticCode::BadNameCount, count_span, "at most 2^32-1 names can be declared at once"),
             };
             self.expect(b'>', "the number of names")?;
             if self.at(b'[') {
-                return self.error(Code::BadArray, self.span(), "names declared with `<N>` cannot be arrays");
+                return self.error(DiagnosticCode::BadArray, self.span(), "names declared with `<N>` cannot be arrays");
             }
             if self.at(b'=') {
-                return self.error(Code::InitializerNotAllowed, self.span(), "variables declared with `<N>` have no initial value");
+                return self.error(
+                    DiagnosticCode::InitializerNotAllowed,
+                    self.span(),
+                    "variables declared with `<N>` have no initial value",
+                );
             }
         }
         while self.at(b'[') {
@@ -80,7 +84,11 @@ impl Parser<'_> {
             self.lexer.advance();
             if self.at(b']') {
                 if !declarator.dimensions.is_empty() {
-                    return self.error(Code::BadArray, open.to(self.span()), "only the first dimension of an array may be left out");
+                    return self.error(
+                        DiagnosticCode::BadArray,
+                        open.to(self.span()),
+                        "only the first dimension of an array may be left out",
+                    );
                 }
                 declarator.dimensions.push(None);
             } else {
@@ -96,7 +104,8 @@ impl Parser<'_> {
     pub(super) fn check_name(&mut self, span: Span) -> Parse<()> {
         let text = self.lexer.str(span);
         if matches!(text, "_" | "%" | "$" | "WARP_SZ" | "function_name" | "inlined_at") {
-            let finding = Diagnostic::new(Code::BadName, span, format!("`{text}` cannot be declared")).help("choose another name");
+            let finding =
+                Diagnostic::new(DiagnosticCode::BadName, span, format!("`{text}` cannot be declared")).help("choose another name");
             return Err(self.report(finding));
         }
         Ok(())
@@ -105,15 +114,19 @@ impl Parser<'_> {
     /// Declares the registers of one name.
     fn declare_register(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
         if !declarator.dimensions.is_empty() {
-            let finding = Diagnostic::new(Code::RegisterArray, declarator.span, "registers cannot be arrays")
+            let finding = Diagnostic::new(DiagnosticCode::RegisterArray, declarator.span, "registers cannot be arrays")
                 .help("declare `name<8>` for eight registers, or an array in `.local` memory");
             return Err(self.report(finding));
         }
         let VariableType::Scalar(ty) = specifiers.ty else {
-            return self.error(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces cannot be registers");
+            return self.error(
+                DiagnosticCode::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "textures, samplers and surfaces cannot be registers",
+            );
         };
         if self.at(b'=') {
-            return self.error(Code::InitializerNotAllowed, self.span(), "registers have no initial value");
+            return self.error(DiagnosticCode::InitializerNotAllowed, self.span(), "registers have no initial value");
         }
         let declaration =
             self.add_register(declarator.name, declarator.span, ty, specifiers.lanes, declarator.count, specifiers.align, false);
@@ -137,7 +150,7 @@ impl Parser<'_> {
     ) -> Option<crate::ast::RegisterDeclarationId> {
         let first = RegisterId::new(self.function.body.register_count as usize);
         let Some(total) = self.function.body.register_count.checked_add(count.unwrap_or(1)) else {
-            self.report(Diagnostic::new(Code::BadNameCount, span, "a function has at most 2^32-1 registers"));
+            self.report(Diagnostic::new(DiagnosticCode::BadNameCount, span, "a function has at most 2^32-1 registers"));
             return None;
         };
         if self.clashes_with_label(name, count, span) {
@@ -168,7 +181,7 @@ impl Parser<'_> {
 
     pub(super) fn report_duplicate(&mut self, name: Name, span: Span, before: Span) {
         let text = self.module.names.resolve(name);
-        let finding = Diagnostic::new(Code::DuplicateName, span, format!("`{text}` is already declared in this scope"))
+        let finding = Diagnostic::new(DiagnosticCode::DuplicateName, span, format!("`{text}` is already declared in this scope"))
             .related(before, "declared here first");
         self.report(finding);
     }
@@ -243,7 +256,7 @@ impl Parser<'_> {
         self.globals.constant_bytes = total;
         if before <= MOST && total > MOST {
             let message = format!("a module has at most 64 KiB of `.const` variables; with this one it has {total} bytes");
-            self.report(Diagnostic::new(Code::TooMuchConstantData, span, message));
+            self.report(Diagnostic::new(DiagnosticCode::TooMuchConstantData, span, message));
         }
     }
 
@@ -253,7 +266,7 @@ impl Parser<'_> {
         let total = self.globals.variable_bytes.saturating_add(bytes).saturating_add(u128::from(variable.align_bytes().saturating_sub(1)));
         if self.globals.variable_bytes < MOST_BYTES && total >= MOST_BYTES {
             let message = format!("variables take less than 2^63 bytes; with this one they take {total}");
-            self.report(Diagnostic::new(Code::BadArray, span, message));
+            self.report(Diagnostic::new(DiagnosticCode::BadArray, span, message));
         }
         self.globals.variable_bytes = total;
         if variable.initializer.is_none() {
@@ -264,7 +277,7 @@ impl Parser<'_> {
         self.globals.initial_bytes = total;
         if before <= MOST_INITIAL_BYTES && total > MOST_INITIAL_BYTES {
             let message = format!("initial values take at most {MOST_INITIAL_BYTES} bytes; with this one they take {total}");
-            let finding = Diagnostic::new(Code::BadArray, span, message)
+            let finding = Diagnostic::new(DiagnosticCode::BadArray, span, message)
                 .help("declare the variable without an initial value, and set its elements when the program starts");
             self.report(finding);
         }
@@ -288,10 +301,10 @@ impl Parser<'_> {
         let same_length = before.dimensions.len() == variable.dimensions.len()
             && before.dimensions.iter().zip(&variable.dimensions).all(|(a, b)| a.is_none() || b.is_none() || a == b);
         let finding = if (before.ty, before.lanes) != (variable.ty, variable.lanes) || !same_length {
-            Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` was declared with another type"))
+            Diagnostic::new(DiagnosticCode::InconsistentDeclaration, span, format!("`{text}` was declared with another type"))
         } else if [before.linkage, variable.linkage].contains(&Linkage::Internal) {
             Diagnostic::new(
-                Code::InconsistentDeclaration,
+                DiagnosticCode::InconsistentDeclaration,
                 span,
                 format!("an `.extern` variable cannot be resolved by `{text}`, which has no linkage"),
             )
@@ -310,29 +323,29 @@ impl Parser<'_> {
         let finding = match specifiers.ty {
             VariableType::Scalar(ScalarType::U32 | ScalarType::U64) if space == StateSpace::Tex && declarator.dimensions.is_empty() => None,
             _ if space == StateSpace::Tex => Some(Diagnostic::new(
-                Code::BadOpaqueDeclaration,
+                DiagnosticCode::BadOpaqueDeclaration,
                 specifiers.type_span,
                 "`.tex` variables are single values of `.u32` or `.u64`",
             )),
             VariableType::Scalar(ScalarType::Pred) => {
-                Some(Diagnostic::new(Code::BadPredicateDeclaration, specifiers.type_span, "predicates live in registers only"))
+                Some(Diagnostic::new(DiagnosticCode::BadPredicateDeclaration, specifiers.type_span, "predicates live in registers only"))
             }
             VariableType::Scalar(_) if specifiers.lanes > 1 && space == StateSpace::Param => Some(
-                Diagnostic::new(Code::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors")
+                Diagnostic::new(DiagnosticCode::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors")
                     .help("declare an aligned array of `.b8`"),
             ),
             VariableType::Scalar(ScalarType::F16x2) if space == StateSpace::Param => Some(
-                Diagnostic::new(Code::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`")
+                Diagnostic::new(DiagnosticCode::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`")
                     .help("declare it as `.b32`"),
             ),
             VariableType::Scalar(_) => None,
             _ if space != StateSpace::Global => Some(Diagnostic::new(
-                Code::BadOpaqueDeclaration,
+                DiagnosticCode::BadOpaqueDeclaration,
                 specifiers.type_span,
                 "textures, samplers and surfaces are `.global` variables or kernel parameters",
             )),
             _ if self.function.active => Some(Diagnostic::new(
-                Code::BadOpaqueDeclaration,
+                DiagnosticCode::BadOpaqueDeclaration,
                 specifiers.type_span,
                 "textures, samplers and surfaces are declared at module scope",
             )),
@@ -345,22 +358,22 @@ impl Parser<'_> {
             self.report(finding);
         }
         if !specifiers.attributes.is_empty() && space != StateSpace::Global {
-            self.report(Diagnostic::new(Code::BadAttribute, span, "only `.global` variables can be `.managed` or `.unified`"));
+            self.report(Diagnostic::new(DiagnosticCode::BadAttribute, span, "only `.global` variables can be `.managed` or `.unified`"));
         }
         if specifiers.linkage == Linkage::Common && space != StateSpace::Global {
-            self.report(Diagnostic::new(Code::BadLinkage, span, "only `.global` variables can be `.common`"));
+            self.report(Diagnostic::new(DiagnosticCode::BadLinkage, span, "only `.global` variables can be `.common`"));
         } else if specifiers.linkage == Linkage::Common && !matches!(specifiers.ty, VariableType::Scalar(_)) {
-            self.report(Diagnostic::new(Code::BadLinkage, span, "textures, samplers and surfaces cannot be `.common`"));
+            self.report(Diagnostic::new(DiagnosticCode::BadLinkage, span, "textures, samplers and surfaces cannot be `.common`"));
         }
         if let Some(align) = specifiers.align.filter(|&align| align > 128 && space == StateSpace::Param) {
             let message = format!("`.param` variables of a function are aligned to at most 128 bytes, not {align}");
             let words = illegal_alignment(self.module.names.resolve(declarator.name));
-            self.report(Diagnostic::new(Code::BadAlignment, specifiers.span, message).ptxas(specifiers.span, [words]));
+            self.report(Diagnostic::new(DiagnosticCode::BadAlignment, specifiers.span, message).ptxas(specifiers.span, [words]));
         }
     }
 
     pub(super) fn sampler_in_unified_mode(&self, span: Span) -> Diagnostic {
-        Diagnostic::new(Code::TextureModeConflict, span, "samplers exist in independent texture mode only")
+        Diagnostic::new(DiagnosticCode::TextureModeConflict, span, "samplers exist in independent texture mode only")
             .help("write `.target ..., texmode_independent`, or use the sampler inside the texture")
     }
 
@@ -369,9 +382,9 @@ impl Parser<'_> {
         let inner = variable.dimensions.iter().skip(1).any(Option::is_none);
         let text = self.module.names.resolve(variable.name).to_string();
         if inner {
-            self.report(Diagnostic::new(Code::BadArray, span, format!("only the first dimension of `{text}` may be left out")));
+            self.report(Diagnostic::new(DiagnosticCode::BadArray, span, format!("only the first dimension of `{text}` may be left out")));
         } else if incomplete && variable.linkage != Linkage::Extern && variable.initializer.is_none() {
-            let finding = Diagnostic::new(Code::IncompleteArray, span, format!("the array `{text}` has no length"))
+            let finding = Diagnostic::new(DiagnosticCode::IncompleteArray, span, format!("the array `{text}` has no length"))
                 .help("give it a length or an initial value, or declare it `.extern`");
             self.report(finding);
         }

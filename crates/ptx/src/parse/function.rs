@@ -10,7 +10,7 @@ use crate::ast::{
     Body, Function, FunctionId, FunctionKind, LaunchBounds, Linkage, Parameter, PointerAttribute, PointerTarget, TextureMode, Variable,
     VariableType,
 };
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::source::Span;
 use crate::target::Requirement;
 use crate::types::{ScalarType, StateSpace};
@@ -78,7 +78,7 @@ impl Parser<'_> {
         if has_body && nested {
             self.symbols.close();
             self.skip_block();
-            self.report(Diagnostic::new(Code::MisplacedDirective, name_span, "functions cannot be defined inside functions"));
+            self.report(Diagnostic::new(DiagnosticCode::MisplacedDirective, name_span, "functions cannot be defined inside functions"));
             return Ok(None);
         }
         self.check_linkage(&function, name_span, has_body);
@@ -108,7 +108,7 @@ impl Parser<'_> {
     /// Parses a function header; also returns the position of the name.
     fn parse_header(&mut self, linkage: Linkage, kind: FunctionKind, start: Span) -> Parse<(Function, Span)> {
         if linkage == Linkage::Common {
-            return self.error(Code::BadLinkage, start, "functions cannot be `.common`");
+            return self.error(DiagnosticCode::BadLinkage, start, "functions cannot be `.common`");
         }
         self.require_linkage(linkage, start);
         let attributes = match kind {
@@ -139,9 +139,12 @@ impl Parser<'_> {
     fn check_returns(&mut self, returns: &[Parameter], span: Span) {
         let memory = returns.iter().any(|parameter| matches!(parameter, Parameter::Variable(_)));
         if memory && returns.len() > 1 {
-            let finding =
-                Diagnostic::new(Code::BadReturnParameters, span, "a function returns one `.param` variable, or several `.reg` ones")
-                    .help("return a `.b8` array that holds all values");
+            let finding = Diagnostic::new(
+                DiagnosticCode::BadReturnParameters,
+                span,
+                "a function returns one `.param` variable, or several `.reg` ones",
+            )
+            .help("return a `.b8` array that holds all values");
             self.report(finding);
         }
     }
@@ -165,9 +168,10 @@ impl Parser<'_> {
             if !large {
                 words.push(format!("Feature 'Kernel parameter size larger than {most} bytes' requires PTX ISA .version 8.1 or later"));
             }
-            let finding = Diagnostic::new(Code::TooManyParameters, name, format!("the parameters take {total} bytes; a kernel has {most}"))
-                .help("pass a pointer to a larger structure")
-                .ptxas(end, words);
+            let finding =
+                Diagnostic::new(DiagnosticCode::TooManyParameters, name, format!("the parameters take {total} bytes; a kernel has {most}"))
+                    .help("pass a pointer to a larger structure")
+                    .ptxas(end, words);
             self.report(finding);
         }
     }
@@ -178,9 +182,10 @@ impl Parser<'_> {
         if bounds.min_blocks_per_sm.is_none() || bounds.max_threads.is_some() || bounds.required_threads.is_some() {
             return;
         }
-        let finding = Diagnostic::new(Code::IgnoredLaunchBound, name, "`.minnctapersm` has no effect without `.maxntid` or `.reqntid`")
-            .help("add `.maxntid` with the largest block that is launched")
-            .ptxas(end, [".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.".to_owned()]);
+        let finding =
+            Diagnostic::new(DiagnosticCode::IgnoredLaunchBound, name, "`.minnctapersm` has no effect without `.maxntid` or `.reqntid`")
+                .help("add `.maxntid` with the largest block that is launched")
+                .ptxas(end, [".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.".to_owned()]);
         self.report(finding);
     }
 
@@ -225,22 +230,22 @@ impl Parser<'_> {
             self.parse_declarator()?
         };
         if declarator.count.is_some() {
-            return self.error(Code::BadName, name_span, "parameters cannot be declared with `<N>`");
+            return self.error(DiagnosticCode::BadName, name_span, "parameters cannot be declared with `<N>`");
         }
         if declarator.dimensions.len() > 1 {
-            return self.error(Code::BadArray, name_span, "parameters have at most one dimension");
+            return self.error(DiagnosticCode::BadArray, name_span, "parameters have at most one dimension");
         }
         match specifiers.space {
             Some(DeclaredPlace::Register) if kind == FunctionKind::Function => {
                 let VariableType::Scalar(ty) = specifiers.ty else {
                     return self.error(
-                        Code::BadOpaqueDeclaration,
+                        DiagnosticCode::BadOpaqueDeclaration,
                         specifiers.type_span,
                         "textures, samplers and surfaces cannot be registers",
                     );
                 };
                 if !declarator.dimensions.is_empty() {
-                    return self.error(Code::RegisterArray, name_span, "registers cannot be arrays");
+                    return self.error(DiagnosticCode::RegisterArray, name_span, "registers cannot be arrays");
                 }
                 let (name, lanes) = (declarator.name, specifiers.lanes);
                 let declaration = if prototype { None } else { self.add_register(name, name_span, ty, lanes, None, None, true) };
@@ -271,7 +276,7 @@ impl Parser<'_> {
                     FunctionKind::Entry => "parameters of a kernel are in `.param`",
                     FunctionKind::Function => "parameters are in `.param` or `.reg`",
                 };
-                self.error(Code::BadParameterSpace, start, message)
+                self.error(DiagnosticCode::BadParameterSpace, start, message)
             }
         }
     }
@@ -293,28 +298,31 @@ impl Parser<'_> {
             }
         }
         match specifiers.ty {
-            VariableType::Scalar(ScalarType::Pred) => self.error(Code::BadPredicateDeclaration, span, "predicates live in registers only"),
+            VariableType::Scalar(ScalarType::Pred) => {
+                self.error(DiagnosticCode::BadPredicateDeclaration, span, "predicates live in registers only")
+            }
             VariableType::Scalar(_) if specifiers.lanes > 1 => {
-                self.error(Code::BadVectorType, span, "`.param` parameters cannot be vectors")
+                self.error(DiagnosticCode::BadVectorType, span, "`.param` parameters cannot be vectors")
             }
             VariableType::Scalar(ScalarType::F16x2) => {
-                let finding =
-                    Diagnostic::new(Code::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`").help("declare it as `.b32`");
+                let finding = Diagnostic::new(DiagnosticCode::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`")
+                    .help("declare it as `.b32`");
                 Err(self.report(finding))
             }
             VariableType::Scalar(_) if array_without_length && kind == FunctionKind::Entry => {
-                self.error(Code::IncompleteArray, name, "an array parameter of a kernel needs a length")
+                self.error(DiagnosticCode::IncompleteArray, name, "an array parameter of a kernel needs a length")
             }
             VariableType::Scalar(_) => match specifiers.align {
                 Some(align) if align > 128 && kind == FunctionKind::Function => {
                     let message = format!("parameters of functions are aligned to at most 128 bytes, not {align}");
                     let words = super::declare::illegal_alignment(self.module.names.resolve(declarator.name));
-                    Err(self.report(Diagnostic::new(Code::BadAlignment, specifiers.span, message).ptxas(specifiers.span, [words])))
+                    Err(self
+                        .report(Diagnostic::new(DiagnosticCode::BadAlignment, specifiers.span, message).ptxas(specifiers.span, [words])))
                 }
                 _ => Ok(()),
             },
             _ if kind == FunctionKind::Function => {
-                self.error(Code::BadOpaqueDeclaration, span, "textures, samplers and surfaces can be parameters of kernels only")
+                self.error(DiagnosticCode::BadOpaqueDeclaration, span, "textures, samplers and surfaces can be parameters of kernels only")
             }
             VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => {
                 let finding = self.sampler_in_unified_mode(span);
@@ -329,7 +337,7 @@ impl Parser<'_> {
         let span = self.span();
         self.lexer.advance();
         if kind == FunctionKind::Function {
-            self.report(Diagnostic::new(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only"));
+            self.report(Diagnostic::new(DiagnosticCode::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only"));
         }
         self.require_version("`.ptr`", span, 2, 2);
         let mut pointer = PointerAttribute { target: None, align: None };
@@ -340,7 +348,7 @@ impl Parser<'_> {
         } else if let Some(DeclaredPlace::Memory(space)) = place_of(self.lexer.text()) {
             if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
                 return self.error(
-                    Code::BadPointerAttribute,
+                    DiagnosticCode::BadPointerAttribute,
                     self.span(),
                     "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`",
                 );
@@ -357,7 +365,7 @@ impl Parser<'_> {
     fn check_linkage(&mut self, function: &Function, span: Span, has_body: bool) {
         if function.linkage == Linkage::Extern && has_body {
             let text = self.module.names.resolve(function.name).to_string();
-            let finding = Diagnostic::new(Code::ExternWithBody, span, format!("`{text}` is `.extern` and has a body"))
+            let finding = Diagnostic::new(DiagnosticCode::ExternWithBody, span, format!("`{text}` is `.extern` and has a body"))
                 .help("`.extern` is for functions of other modules; `.visible` makes this one known to them");
             self.report(finding);
         }
@@ -372,7 +380,7 @@ impl Parser<'_> {
                 // A parameter may have the function's name and hides it, so only module scope is searched.
                 let global = self.symbols.plain(name).filter(|entry| entry.depth == 0);
                 if let Some(before) = global.filter(|entry| matches!(entry.symbol, Symbol::Variable(_))) {
-                    let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable"))
+                    let finding = Diagnostic::new(DiagnosticCode::InconsistentDeclaration, span, format!("`{text}` is already a variable"))
                         .related(before.span, "declared here");
                     self.report(finding);
                     return;
@@ -386,15 +394,18 @@ impl Parser<'_> {
             Some(known) => {
                 let before = &self.module.functions[known.id];
                 if known.defined {
-                    let finding = Diagnostic::new(Code::DuplicateFunction, span, format!("`{text}` is already defined"))
+                    let finding = Diagnostic::new(DiagnosticCode::DuplicateFunction, span, format!("`{text}` is already defined"))
                         .related(known.span, "defined here");
                     self.report(finding);
                     return;
                 }
                 if let Some(difference) = self.prototype_difference(before, function) {
-                    let finding =
-                        Diagnostic::new(Code::InconsistentPrototype, span, format!("`{text}` was declared differently: {difference}"))
-                            .related(known.span, "declared here");
+                    let finding = Diagnostic::new(
+                        DiagnosticCode::InconsistentPrototype,
+                        span,
+                        format!("`{text}` was declared differently: {difference}"),
+                    )
+                    .related(known.span, "declared here");
                     self.report(finding);
                 }
                 let known = self.globals.functions.entry(name).or_insert(known);

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::forms::{self, Misfit};
 use super::{Parse, Parser};
 use crate::ast::{Form, FormId, SlotValue};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::source::Span;
 use crate::table::{Atom, FAMILY_NAMES, Modifier, ModifierSet, ROWS, Row, Slot, SlotSpec, may_fit, rows_of};
 use crate::target::{Platform, Unmet};
@@ -163,7 +163,7 @@ impl Parser<'_> {
             self.head_id(self.lexer.slice(span))
         };
         if self.at(b'.') {
-            return self.error(Code::Expected, self.span(), "a modifier must follow the `.`");
+            return self.error(DiagnosticCode::Expected, self.span(), "a modifier must follow the `.`");
         }
         let head = self.heads.get(id);
         match head.problem.clone() {
@@ -180,7 +180,7 @@ impl Parser<'_> {
                     let message = format!("`.{}` is written twice", modifier.spelling());
                     let last = self.lexer.str(span).split('.').filter(|part| part.trim_end() == modifier.spelling()).count();
                     let place = self.nth_modifier_span(span, modifier, last.saturating_sub(1));
-                    self.report(Diagnostic::new(Code::RepeatedModifier, place, message));
+                    self.report(Diagnostic::new(DiagnosticCode::RepeatedModifier, place, message));
                 }
                 Ok((id, span))
             }
@@ -202,7 +202,7 @@ impl Parser<'_> {
     fn warn_order(&mut self, id: HeadId, span: Span) {
         let form = &self.heads.get(id).forms[0].form;
         let usual = spell(form.row(), &form.modifiers);
-        let finding = Diagnostic::new(Code::ModifierOrder, span, "the modifiers are not in the manual's order")
+        let finding = Diagnostic::new(DiagnosticCode::ModifierOrder, span, "the modifiers are not in the manual's order")
             .help(format!("the usual spelling is `{usual}`"));
         self.report(finding);
     }
@@ -244,15 +244,18 @@ impl Parser<'_> {
         match *problem {
             Problem::UnknownOpcode => {
                 let near = closest(&opcode.to_ascii_lowercase(), FAMILY_NAMES.iter().copied());
-                let finding =
-                    Diagnostic::new(Code::UnknownInstruction, self.component_span(span, 0), format!("no instruction is called `{opcode}`"));
+                let finding = Diagnostic::new(
+                    DiagnosticCode::UnknownInstruction,
+                    self.component_span(span, 0),
+                    format!("no instruction is called `{opcode}`"),
+                );
                 finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
             }
             Problem::UnknownModifier(position) => {
                 let place = self.component_span(span, position + 1);
                 let word = self.lexer.str(place).trim_start_matches('.');
                 let near = closest(word, legal_modifiers(opcode)).or_else(|| closest(word, Modifier::ALL.iter().map(|m| m.spelling())));
-                Diagnostic::new(Code::UnknownModifier, place, format!("no instruction has a modifier `.{word}`"))
+                Diagnostic::new(DiagnosticCode::UnknownModifier, place, format!("no instruction has a modifier `.{word}`"))
                     .maybe_help(near.map(|near| format!("did you mean `.{near}`?")))
             }
             Problem::Misfit(row, misfit) => self.explain_misfit(span, opcode, &ROWS[usize::from(row)], misfit),
@@ -273,14 +276,15 @@ impl Parser<'_> {
                 } else {
                     format!("`{opcode}` has no modifier `.{word}`")
                 };
-                Diagnostic::new(Code::ModifierNotAllowed, place, message)
+                Diagnostic::new(DiagnosticCode::ModifierNotAllowed, place, message)
                     .note(shape)
                     .maybe_help(near.filter(|_| !legal_elsewhere).map(|near| format!("did you mean `.{near}`?")))
             }
             Misfit::Duplicate(position) => {
                 let place = self.component_span(span, position + 1);
                 let word = self.lexer.str(place);
-                Diagnostic::new(Code::DuplicateModifier, place, format!("`{word}` repeats a modifier of the same kind")).note(shape)
+                Diagnostic::new(DiagnosticCode::DuplicateModifier, place, format!("`{word}` repeats a modifier of the same kind"))
+                    .note(shape)
             }
             Misfit::Missing(_) => self.explain_missing(span, opcode, shape),
             Misfit::Denied(condition) => {
@@ -295,7 +299,7 @@ impl Parser<'_> {
                     }
                     _ => format!("{} cannot go together in `{opcode}`", names.join(" and ")),
                 };
-                Diagnostic::new(Code::ModifierConflict, place, message).note(shape)
+                Diagnostic::new(DiagnosticCode::ModifierConflict, place, message).note(shape)
             }
         }
     }
@@ -318,16 +322,16 @@ impl Parser<'_> {
             }
         }
         if let [only] = values[..] {
-            return Diagnostic::new(Code::MissingModifier, span, format!("`{opcode}` lacks the modifier `.{}`", only.spelling()))
+            return Diagnostic::new(DiagnosticCode::MissingModifier, span, format!("`{opcode}` lacks the modifier `.{}`", only.spelling()))
                 .note(shape);
         }
         let of_one_kind = lacking.iter().all(|slot| slot.slot == lacking[0].slot && slot.slot != Slot::Fixed);
         let finding = match lacking.first() {
             Some(slot) if of_one_kind => {
                 let message = format!("`{opcode}` lacks its `.{}` modifier", slot.slot.spelling());
-                Diagnostic::new(Code::MissingModifier, span, message).note(shape)
+                Diagnostic::new(DiagnosticCode::MissingModifier, span, message).note(shape)
             }
-            _ => Diagnostic::new(Code::MissingModifier, span, format!("`{opcode}` lacks a modifier")),
+            _ => Diagnostic::new(DiagnosticCode::MissingModifier, span, format!("`{opcode}` lacks a modifier")),
         };
         finding.help(format!("add one of {}", list_values(&values)))
     }

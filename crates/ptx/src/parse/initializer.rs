@@ -6,7 +6,7 @@ use super::constant::ConstantValue;
 use super::symbols::Symbol;
 use super::{Parse, Parser};
 use crate::ast::{Constant, Initializer, Linkage, OpaqueField, Variable, VariableType};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::{TokenKind, number};
 use crate::source::Span;
 use crate::types::{ScalarType, StateSpace, TypeClass};
@@ -65,7 +65,7 @@ impl Parser<'_> {
             None
         };
         if let Some(message) = refusal {
-            let finding = Diagnostic::new(Code::InitializerNotAllowed, name.to(equals), message);
+            let finding = Diagnostic::new(DiagnosticCode::InitializerNotAllowed, name.to(equals), message);
             return Err(self.report(finding));
         }
         let start = self.span();
@@ -79,7 +79,7 @@ impl Parser<'_> {
         if let (Initializer::List(values), Some(first)) = (&initializer, variable.dimensions.first_mut()) {
             if first.is_none() && values.is_empty() {
                 let span = Span::new(start.start, self.lexer.last_end);
-                return self.error(Code::IncompleteArray, span, "an array without a length needs at least one value");
+                return self.error(DiagnosticCode::IncompleteArray, span, "an array without a length needs at least one value");
             }
             // An array without a length has as many elements as values.
             first.get_or_insert(values.len() as u64);
@@ -93,15 +93,15 @@ impl Parser<'_> {
         let span = self.span();
         if levels == 0 {
             if self.at(b'{') {
-                return self.error(Code::InitializerTypeMismatch, span, "a single value takes no braces");
+                return self.error(DiagnosticCode::InitializerTypeMismatch, span, "a single value takes no braces");
             }
             return self.parse_scalar_initializer(ty);
         }
         if !self.at(b'{') {
-            return self.error(Code::InitializerTypeMismatch, span, "the values of an array or vector must be in braces");
+            return self.error(DiagnosticCode::InitializerTypeMismatch, span, "the values of an array or vector must be in braces");
         }
         if levels > 32 {
-            return self.error(Code::BadArray, span, "arrays with initial values have at most 32 dimensions");
+            return self.error(DiagnosticCode::BadArray, span, "arrays with initial values have at most 32 dimensions");
         }
         self.lexer.advance();
         let total = variable.dimensions.len() + usize::from(variable.lanes > 1);
@@ -114,7 +114,11 @@ impl Parser<'_> {
                 let place = self.span();
                 values.push(self.parse_initial_value(variable, ty, levels - 1)?);
                 if most.is_some_and(|most| values.len() as u64 > most) && !is_vector {
-                    return self.error(Code::TooManyInitializers, place, format!("the array has only {} elements here", most.unwrap_or(0)));
+                    return self.error(
+                        DiagnosticCode::TooManyInitializers,
+                        place,
+                        format!("the array has only {} elements here", most.unwrap_or(0)),
+                    );
                 }
                 if !self.eat(b',') {
                     break;
@@ -125,7 +129,7 @@ impl Parser<'_> {
         self.expect(b'}', "the initial values")?;
         if is_vector && values.len() != usize::from(variable.lanes) {
             let message = format!("a vector of {} needs {0} values, found {}", variable.lanes, values.len());
-            return self.error(Code::InitializerVectorLength, span.to(close), message);
+            return self.error(DiagnosticCode::InitializerVectorLength, span.to(close), message);
         }
         Ok(Initializer::List(values))
     }
@@ -134,7 +138,7 @@ impl Parser<'_> {
     fn parse_scalar_initializer(&mut self, ty: ScalarType) -> Parse<Initializer> {
         let span = self.span();
         if matches!(ty, ScalarType::F16 | ScalarType::F16x2) {
-            let finding = Diagnostic::new(Code::InitializerTypeMismatch, span, "half-precision variables have no initial value")
+            let finding = Diagnostic::new(DiagnosticCode::InitializerTypeMismatch, span, "half-precision variables have no initial value")
                 .help("declare the variable as `.b16` or `.b32` and give the bits");
             return Err(self.report(finding));
         }
@@ -153,9 +157,12 @@ impl Parser<'_> {
         };
         let is_integer = matches!(constant, Constant::Integer(..));
         match (ty.class(), is_integer) {
-            (TypeClass::Integer, false) => self.error(Code::InitializerTypeMismatch, span, "a float cannot initialize an integer"),
+            (TypeClass::Integer, false) => {
+                self.error(DiagnosticCode::InitializerTypeMismatch, span, "a float cannot initialize an integer")
+            }
             (TypeClass::Float, true) => {
-                let finding = Diagnostic::new(Code::InitializerTypeMismatch, span, "an integer cannot initialize a float").help("add `.0`");
+                let finding =
+                    Diagnostic::new(DiagnosticCode::InitializerTypeMismatch, span, "an integer cannot initialize a float").help("add `.0`");
                 Err(self.report(finding))
             }
             _ => Ok(Initializer::Constant(constant)),
@@ -182,8 +189,9 @@ impl Parser<'_> {
         self.require_version("an address as initial value", start, 2, 1);
         self.check_initializer_symbol(name, span, generic, offset.is_some())?;
         if mask.is_none() && !matches!(ty, ScalarType::U32 | ScalarType::U64) {
-            let finding = Diagnostic::new(Code::InitializerTypeMismatch, start.to(span), "an address initializes `.u64` variables only")
-                .help("declare the variable as `.u64`");
+            let finding =
+                Diagnostic::new(DiagnosticCode::InitializerTypeMismatch, start.to(span), "an address initializes `.u64` variables only")
+                    .help("declare the variable as `.u64`");
             return Err(self.report(finding));
         }
         Ok(Initializer::Address { symbol: name, offset: offset.unwrap_or(0), generic, mask })
@@ -199,7 +207,7 @@ impl Parser<'_> {
                     return Ok(());
                 }
                 Diagnostic::new(
-                    Code::BadInitializerSymbol,
+                    DiagnosticCode::BadInitializerSymbol,
                     span,
                     format!(
                         "`{text}` is in `{}`; only addresses of `.global` and `.const` variables are known in advance",
@@ -209,17 +217,17 @@ impl Parser<'_> {
             }
             Some(Symbol::Function(_)) if !generic && !has_offset => return Ok(()),
             Some(Symbol::Function(_)) => {
-                Diagnostic::new(Code::BadInitializerSymbol, span, "the address of a function takes no offset and no `generic()`")
+                Diagnostic::new(DiagnosticCode::BadInitializerSymbol, span, "the address of a function takes no offset and no `generic()`")
             }
             Some(Symbol::Register(_)) => {
-                Diagnostic::new(Code::BadInitializerSymbol, span, format!("`{text}` is a register and has no address"))
+                Diagnostic::new(DiagnosticCode::BadInitializerSymbol, span, format!("`{text}` is a register and has no address"))
             }
             None => {
                 let near = closest(
                     text,
                     self.module.variables.as_slice().iter().rev().take(500).map(|variable| self.module.names.resolve(variable.name)),
                 );
-                Diagnostic::new(Code::BadInitializerSymbol, span, format!("`{text}` is not declared before this use"))
+                Diagnostic::new(DiagnosticCode::BadInitializerSymbol, span, format!("`{text}` is not declared before this use"))
                     .maybe_help(near.map(|near| format!("did you mean `{near}`?")))
             }
         };
@@ -234,7 +242,7 @@ impl Parser<'_> {
         self.require_version("a byte of an address", span, 7, 1);
         let is_byte = (0..8).any(|byte| mask == 0xFF << (8 * byte));
         if !is_byte {
-            let finding = Diagnostic::new(Code::BadInitializerMask, span, format!("the mask {mask:#x} does not select one byte"))
+            let finding = Diagnostic::new(DiagnosticCode::BadInitializerMask, span, format!("the mask {mask:#x} does not select one byte"))
                 .help("masks are 0xFF, 0xFF00, 0xFF0000 and so on");
             return Err(self.report(finding));
         }
@@ -242,7 +250,7 @@ impl Parser<'_> {
         let value = if self.lexer.token.kind == TokenKind::Identifier && self.lexer.text() != "WARP_SZ" {
             if !matches!(ty, ScalarType::U8 | ScalarType::U32 | ScalarType::U64) {
                 return self.error(
-                    Code::InitializerTypeMismatch,
+                    DiagnosticCode::InitializerTypeMismatch,
                     span,
                     "a byte of an address initializes `.u8`, `.u32` and `.u64` variables only",
                 );
@@ -250,7 +258,7 @@ impl Parser<'_> {
             self.parse_symbol_initializer(ty, Some(mask))?
         } else {
             if ty.class() == TypeClass::Float {
-                return self.error(Code::InitializerTypeMismatch, span, "an integer cannot initialize a float");
+                return self.error(DiagnosticCode::InitializerTypeMismatch, span, "an integer cannot initialize a float");
             }
             Initializer::MaskedNumber { mask, value: self.parse_integer_constant("the number")? }
         };
@@ -267,7 +275,8 @@ impl Parser<'_> {
             let text = self.lexer.str(span);
             let Some(&(_, values)) = FIELDS.iter().find(|&&(field, _)| field == text) else {
                 let near = closest(text, FIELDS.iter().map(|&(field, _)| field)).map(|near| format!("did you mean `{near}`?"));
-                let finding = Diagnostic::new(Code::BadOpaqueInitializer, span, format!("there is no field `{text}`")).maybe_help(near);
+                let finding =
+                    Diagnostic::new(DiagnosticCode::BadOpaqueInitializer, span, format!("there is no field `{text}`")).maybe_help(near);
                 return Err(self.report(finding));
             };
             self.expect(b'=', "the name of a field")?;
@@ -289,8 +298,8 @@ impl Parser<'_> {
         let text = self.lexer.text();
         if !values.contains(&text) {
             let near = closest(text, values.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-            let finding =
-                Diagnostic::new(Code::BadOpaqueInitializer, span, format!("`{text}` is not a value of this field")).maybe_help(near);
+            let finding = Diagnostic::new(DiagnosticCode::BadOpaqueInitializer, span, format!("`{text}` is not a value of this field"))
+                .maybe_help(near);
             return Err(self.report(finding));
         }
         self.lexer.advance();

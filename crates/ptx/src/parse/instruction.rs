@@ -6,8 +6,8 @@ use super::head::HeadId;
 use super::matching::{MatchContext, match_form};
 use super::operand::OperandFacts;
 use super::{Parse, Parser};
-use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Parameter, Statement, ValueType};
-use crate::diag::{Code, Diagnostic};
+use crate::ast::{FormShape, GuardSource, Instruction, Operand, Parameter, PtxGuard, Statement, ValueType};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::table::{Entity, Modifier, Opcode};
@@ -21,7 +21,7 @@ impl Parser<'_> {
         let guard = if self.at(b'@') { Some(self.parse_guard()?) } else { None };
         if guard.is_some() && (self.at(b'{') || self.lexer.token.kind == TokenKind::Directive) {
             // Parsing continues as if there were no guard.
-            self.report(Diagnostic::new(Code::GuardNotAllowed, start.to(self.guard_end()), "only instructions can be guarded"));
+            self.report(Diagnostic::new(DiagnosticCode::GuardNotAllowed, start.to(self.guard_end()), "only instructions can be guarded"));
             return Ok(());
         }
         if self.lexer.token.kind != TokenKind::Identifier {
@@ -65,7 +65,7 @@ impl Parser<'_> {
     }
 
     /// Parses `@p` or `@!p`.
-    fn parse_guard(&mut self) -> Parse<Guard> {
+    fn parse_guard(&mut self) -> Parse<PtxGuard> {
         self.lexer.advance();
         let negated = self.eat(b'!');
         let span = self.span();
@@ -75,10 +75,10 @@ impl Parser<'_> {
         let parsed = self.parse_operand()?;
         match parsed.facts {
             OperandFacts::Register { register, ty: ScalarType::Pred, negated: false, .. } => {
-                Ok(Guard { source: GuardSource::Register(register), negated })
+                Ok(PtxGuard { source: GuardSource::Register(register), negated })
             }
             OperandFacts::Special { register, negated: false } if register.row().ty == ScalarType::Pred => {
-                Ok(Guard { source: GuardSource::Special(register), negated })
+                Ok(PtxGuard { source: GuardSource::Special(register), negated })
             }
             OperandFacts::Unknown(_) => {
                 let finding = self.unknown_name(span);
@@ -86,7 +86,7 @@ impl Parser<'_> {
             }
             _ => {
                 let label = self.describe(parsed);
-                let finding = Diagnostic::new(Code::BadGuard, parsed.span, "a guard must be a predicate register").label(label);
+                let finding = Diagnostic::new(DiagnosticCode::BadGuard, parsed.span, "a guard must be a predicate register").label(label);
                 Err(self.report(finding.help("make a predicate with `setp`, for example `setp.ne.b32 %p1, %r1, 0`")))
             }
         }
@@ -144,10 +144,10 @@ impl Parser<'_> {
         let Some(function) = self.module.functions.as_slice().last() else { return Ok(()) };
         let listed = |parameters: &[Parameter]| parameters.contains(&Parameter::Variable(variable));
         if opcode == Opcode::St && listed(&function.parameters) {
-            return self.error(Code::BadParameterAccess, address.span, "a function cannot write its own parameters");
+            return self.error(DiagnosticCode::BadParameterAccess, address.span, "a function cannot write its own parameters");
         }
         if opcode == Opcode::Ld && listed(&function.returns) {
-            return self.error(Code::BadParameterAccess, address.span, "a function cannot read its own return value");
+            return self.error(DiagnosticCode::BadParameterAccess, address.span, "a function cannot read its own return value");
         }
         Ok(())
     }
@@ -175,9 +175,12 @@ impl Parser<'_> {
         let entry = &self.heads.get(head).forms[index];
         let opcode = entry.form.opcode.spelling();
         if entry.undocumented {
-            let finding =
-                Diagnostic::new(Code::Undocumented, head_span, format!("the manual does not have this form of `{opcode}`; ptxas takes it"))
-                    .help(format!("the manual's form is `{}`", super::head::shape_of(entry.form.row()).replace(['{', '}'], "")));
+            let finding = Diagnostic::new(
+                DiagnosticCode::Undocumented,
+                head_span,
+                format!("the manual does not have this form of `{opcode}`; ptxas takes it"),
+            )
+            .help(format!("the manual's form is `{}`", super::head::shape_of(entry.form.row()).replace(['{', '}'], "")));
             self.report(finding);
         }
         let entry = &self.heads.get(head).forms[index];

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use super::Parser;
 use crate::ast::{FunctionId, Label, LabelId, Operand};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::source::Span;
 use oriole_support::closest;
 
@@ -93,7 +93,11 @@ impl Parser<'_> {
 
     fn not_a_place(&self, name: Name, span: Span) -> Diagnostic {
         let text = self.module.names.resolve(name);
-        Diagnostic::new(Code::BadTargetList, span, format!("`{text}` names a list of targets or a prototype, not a place in the code"))
+        Diagnostic::new(
+            DiagnosticCode::BadTargetList,
+            span,
+            format!("`{text}` names a list of targets or a prototype, not a place in the code"),
+        )
     }
 
     /// Records that a label just defined names a directive. Reports an error if an earlier branch refers to the label.
@@ -113,7 +117,7 @@ impl Parser<'_> {
         };
         if let Some(&(label, before)) = scope.defined.get(&name) {
             let text = self.module.names.resolve(name).to_string();
-            let finding = Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in this scope"))
+            let finding = Diagnostic::new(DiagnosticCode::DuplicateLabel, span, format!("label `{text}` is already defined in this scope"))
                 .related(before, "first defined here");
             self.report(finding);
             return (label, None);
@@ -172,8 +176,9 @@ impl Parser<'_> {
             let text = self.module.names.resolve(name);
             let near =
                 closest(text, known.iter().map(|&name| self.module.names.resolve(name))).map(|near| format!("did you mean `{near}`?"));
-            let finding = Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this scope or around it"))
-                .maybe_help(near);
+            let finding =
+                Diagnostic::new(DiagnosticCode::UndefinedLabel, span, format!("label `{text}` is not defined in this scope or around it"))
+                    .maybe_help(near);
             self.report(finding);
         }
     }
@@ -216,39 +221,4 @@ fn settle_defined(open: &mut FxHashMap<Name, (LabelId, Span)>, defined: &FxHashM
         None => true,
     });
     met
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::ast::{LabelId, Operand, Statement};
-
-    /// Returns the labels in definitions and in operands, both in the order of the text.
-    fn labels(body: &str) -> (Vec<LabelId>, Vec<LabelId>) {
-        let text = format!(".version 9.0\n.target sm_90\n.entry k() {{ {body} ret; }}");
-        let checked = crate::check(text.as_bytes(), &crate::Options::default());
-        assert!(checked.is_valid(), "{:?}", checked.diagnostics);
-        let body = checked.module.functions.as_slice()[0].body.as_ref().unwrap();
-        let defined = body.statements.iter().filter_map(|statement| match statement {
-            Statement::Label(label) => Some(*label),
-            _ => None,
-        });
-        let used = body.operands.iter().filter_map(|operand| match operand {
-            Operand::Label(label) => Some(*label),
-            _ => None,
-        });
-        (defined.collect(), used.collect())
-    }
-
-    #[test]
-    fn uses_in_inner_scopes_mean_the_label_outside() {
-        let (defined, used) = labels("{ bra M; { bra M; { bra M; A: } bra M; B: { bra M; } } bra M; } { bra M; } M: { bra M; }");
-        let end = defined[2];
-        assert_eq!(used, [end; 8]);
-    }
-
-    #[test]
-    fn the_innermost_label_wins() {
-        let (defined, used) = labels("L: { bra L; L: } bra L; { { bra L; } L: { bra L; } }");
-        assert_eq!(used, [defined[1], defined[0], defined[2], defined[2]]);
-    }
 }

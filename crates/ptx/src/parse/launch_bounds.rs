@@ -5,7 +5,7 @@ use super::pragma::PragmaPlace;
 use super::specifiers::{at_least, needs};
 use super::{Parse, Parser};
 use crate::ast::{LaunchBounds, Parameter};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::target::{PtxVersion, Requirement};
@@ -30,7 +30,7 @@ impl Parser<'_> {
                     bounds.max_blocks_per_sm = Some(self.parse_extent_of_one(directive)?);
                 }
                 ".maxnctapersm" => {
-                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` was removed in PTX version 2.1")
+                    let finding = Diagnostic::new(DiagnosticCode::RemovedFeature, span, "`.maxnctapersm` was removed in PTX version 2.1")
                         .help("write `.minnctapersm`");
                     return Err(self.report(finding));
                 }
@@ -59,7 +59,7 @@ impl Parser<'_> {
                     bounds.pragmas.extend(strings);
                 }
                 ".noreturn" | ".abi_preserve" | ".abi_preserve_control" => {
-                    return self.error(Code::MisplacedDirective, span, format!("`{directive}` describes functions, not kernels"));
+                    return self.error(DiagnosticCode::MisplacedDirective, span, format!("`{directive}` describes functions, not kernels"));
                 }
                 _ => return self.unexpected("`{` or a launch bound such as `.maxntid`"),
             }
@@ -71,18 +71,21 @@ impl Parser<'_> {
     /// Reports launch bounds that conflict with each other or need another one.
     fn check_launch_bounds(&mut self, bounds: &LaunchBounds, span: Span) {
         if bounds.max_threads.is_some() && bounds.required_threads.is_some() {
-            self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
+            self.report(Diagnostic::new(DiagnosticCode::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
         }
         if bounds.required_cluster.is_some() && bounds.max_cluster_rank.is_some() {
             self.report(Diagnostic::new(
-                Code::ConflictingDirectives,
+                DiagnosticCode::ConflictingDirectives,
                 span,
                 "`.reqnctapercluster` and `.maxclusterrank` exclude each other",
             ));
         }
         if bounds.blocks_are_clusters && (bounds.required_threads.is_none() || bounds.required_cluster.is_none()) {
-            let finding =
-                Diagnostic::new(Code::MissingCompanionDirective, span, "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`");
+            let finding = Diagnostic::new(
+                DiagnosticCode::MissingCompanionDirective,
+                span,
+                "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`",
+            );
             self.report(finding);
         }
     }
@@ -100,14 +103,14 @@ impl Parser<'_> {
         loop {
             let (value, span) = self.expect_u32("a number")?;
             if value < least {
-                return self.error(Code::BadLaunchBound, span, format!("`{directive}` takes positive numbers"));
+                return self.error(DiagnosticCode::BadLaunchBound, span, format!("`{directive}` takes positive numbers"));
             }
             extent.push(value);
             if !self.eat(b',') {
                 return Ok(extent);
             }
             if extent.len() == 3 {
-                return self.error(Code::BadLaunchBound, place, format!("`{directive}` takes at most three numbers"));
+                return self.error(DiagnosticCode::BadLaunchBound, place, format!("`{directive}` takes at most three numbers"));
             }
         }
     }
@@ -122,7 +125,7 @@ impl Parser<'_> {
         }
         let (value, span) = self.expect_u32("a number")?;
         if value == 0 {
-            return self.error(Code::BadLaunchBound, span, format!("`{directive}` takes a positive number"));
+            return self.error(DiagnosticCode::BadLaunchBound, span, format!("`{directive}` takes a positive number"));
         }
         Ok(value)
     }
@@ -134,7 +137,7 @@ impl Parser<'_> {
         if self.eat_directive(".noreturn") {
             self.require("`.noreturn`", span, &NORETURN);
             if !returns.is_empty() {
-                return self.error(Code::BadNoReturn, span, "a function that returns values cannot be `.noreturn`");
+                return self.error(DiagnosticCode::BadNoReturn, span, "a function that returns values cannot be `.noreturn`");
             }
             bounds.noreturn = true;
         }
@@ -149,17 +152,17 @@ impl Parser<'_> {
             let (count, _) = self.expect_u32("a number of registers")?;
             let place = if control { &mut bounds.abi_preserve_control } else { &mut bounds.abi_preserve };
             if place.replace(count).is_some() {
-                return self.error(Code::ConflictingDirectives, span, "the directive is written twice");
+                return self.error(DiagnosticCode::ConflictingDirectives, span, "the directive is written twice");
             }
             if count > 255 {
-                return self.error(Code::BadLaunchBound, span, "a thread has at most 255 registers to preserve");
+                return self.error(DiagnosticCode::BadLaunchBound, span, "a thread has at most 255 registers to preserve");
             }
         }
         if self.lexer.token.kind == TokenKind::Directive
             && matches!(self.lexer.text(), ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | ".maxnctapersm")
         {
             let text = self.lexer.text();
-            return self.error(Code::MisplacedDirective, self.span(), format!("`{text}` describes kernels, not functions"));
+            return self.error(DiagnosticCode::MisplacedDirective, self.span(), format!("`{text}` describes kernels, not functions"));
         }
         Ok(bounds)
     }

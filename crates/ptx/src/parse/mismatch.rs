@@ -5,7 +5,7 @@ use super::matching::{MatchContext, Mismatch, Reason, match_form};
 use super::operand::{OperandFacts, ParsedOperand};
 use super::{Parser, Reported};
 use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType, VariableType};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::source::Span;
 use crate::table::{ImmediateRange, Opcode, SPECIAL_REGISTERS, Selectors};
 use crate::types::{AddressSpace, ScalarType};
@@ -54,8 +54,12 @@ impl Parser<'_> {
             (Some(&most), Some(last)) if given > most => self.scratch.operands[most].span.to(last.span),
             _ => head,
         };
-        Diagnostic::new(Code::OperandCount, place, format!("`{opcode}` takes {} operand{plural}, found {given}", list.join(" or ")))
-            .help(format!("its form is `{}`", written_form(form)))
+        Diagnostic::new(
+            DiagnosticCode::OperandCount,
+            place,
+            format!("`{opcode}` takes {} operand{plural}, found {given}", list.join(" or ")),
+        )
+        .help(format!("its form is `{}`", written_form(form)))
     }
 
     /// Returns the reasons for which the forms with the same number of operands reject the operand at `position`.
@@ -79,7 +83,7 @@ impl Parser<'_> {
         values.dedup();
         let what = format!("operand {} of `{}`", operand_name(form, mismatch.operand), form.opcode.spelling());
         let list: Vec<String> = values.iter().map(ToString::to_string).collect();
-        let finding = Diagnostic::new(Code::ImmediateRange, mismatch.part.span, format!("{what} must be {}", list.join(" or ")));
+        let finding = Diagnostic::new(DiagnosticCode::ImmediateRange, mismatch.part.span, format!("{what} must be {}", list.join(" or ")));
         in_ptxas_words(finding, form.opcode, mismatch)
     }
 
@@ -97,7 +101,7 @@ impl Parser<'_> {
         let what = format!("operand {} of `{}`", operand_name(form, mismatch.operand), form.opcode.spelling());
         let given = self.lanes_of(mismatch.part);
         let message = format!("{what} must be a vector of {} element{plural}, found {given}", list.join(" or "));
-        Diagnostic::new(Code::VectorLength, mismatch.part.span, message)
+        Diagnostic::new(DiagnosticCode::VectorLength, mismatch.part.span, message)
     }
 
     /// Builds the finding for the first operand that does not match a form.
@@ -109,12 +113,13 @@ impl Parser<'_> {
         let what = format!("operand {name} of `{opcode}`");
         let new = |code, message: String| Diagnostic::new(code, span, message);
         match reason {
-            Reason::Kind(wanted) => new(Code::OperandKind, format!("{what} must be {wanted}")).label(self.describe(part)),
+            Reason::Kind(wanted) => new(DiagnosticCode::OperandKind, format!("{what} must be {wanted}")).label(self.describe(part)),
             Reason::Type(wanted) => self.wrong_type(&what, part, wanted),
-            Reason::BracketCount => new(Code::OperandKind, format!("{what} has too few or too many parts inside the brackets"))
+            Reason::BracketCount => new(DiagnosticCode::OperandKind, format!("{what} has too few or too many parts inside the brackets"))
                 .help(format!("its form is `{}`", written_form(form))),
             Reason::ImmediateType(wanted) => {
-                let finding = new(Code::ImmediateType, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
+                let finding =
+                    new(DiagnosticCode::ImmediateType, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
                 match (part.facts, wanted) {
                     (OperandFacts::Integer { value, .. }, ScalarType::F32) => {
                         finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits()))
@@ -127,38 +132,43 @@ impl Parser<'_> {
                     _ => finding.help("put it into a register first"),
                 }
             }
-            Reason::ImmediateRange(range) => {
-                in_ptxas_words(new(Code::ImmediateRange, format!("{what} must be {}", describe_range(range))), form.opcode, mismatch)
+            Reason::ImmediateRange(range) => in_ptxas_words(
+                new(DiagnosticCode::ImmediateRange, format!("{what} must be {}", describe_range(range))),
+                form.opcode,
+                mismatch,
+            ),
+            Reason::ImmediateRequired => {
+                new(DiagnosticCode::ImmediateRequired, format!("{what} must be a constant")).label(self.describe(part))
             }
-            Reason::ImmediateRequired => new(Code::ImmediateRequired, format!("{what} must be a constant")).label(self.describe(part)),
             Reason::RegisterRequired if writes(form, operand) => {
-                new(Code::RegisterRequired, format!("{what} must be a register, since it takes the result")).label(self.describe(part))
+                new(DiagnosticCode::RegisterRequired, format!("{what} must be a register, since it takes the result"))
+                    .label(self.describe(part))
             }
-            Reason::RegisterRequired => new(Code::RegisterRequired, format!("{what} must be a register"))
+            Reason::RegisterRequired => new(DiagnosticCode::RegisterRequired, format!("{what} must be a register"))
                 .label(self.describe(part))
                 .help("move the constant into a register first"),
-            Reason::NumberNextToComponent => {
-                new(Code::RegisterRequired, format!("a vector for {what} cannot have both a number and a component of a vector register"))
-                    .label(self.describe(part))
-                    .help("move the constant into a register first")
-            }
-            Reason::VectorLength(wanted) => new(Code::VectorLength, format!("{what} must be a vector of {wanted}")),
-            Reason::VectorNotAllowed => new(Code::OperandKind, format!("{what} must be a scalar"))
+            Reason::NumberNextToComponent => new(
+                DiagnosticCode::RegisterRequired,
+                format!("a vector for {what} cannot have both a number and a component of a vector register"),
+            )
+            .label(self.describe(part))
+            .help("move the constant into a register first"),
+            Reason::VectorLength(wanted) => new(DiagnosticCode::VectorLength, format!("{what} must be a vector of {wanted}")),
+            Reason::VectorNotAllowed => new(DiagnosticCode::OperandKind, format!("{what} must be a scalar"))
                 .label(self.describe(part))
                 .help("name one element, such as `.x`, or a scalar register"),
-            Reason::Sink => new(Code::SinkNotAllowed, format!("{what} cannot be `_`")),
+            Reason::Sink => new(DiagnosticCode::SinkNotAllowed, format!("{what} cannot be `_`")),
             Reason::Special if writes(form, operand) => {
-                new(Code::SpecialRegisterNotAllowed, format!("{what} cannot be a special register, since they are only read"))
+                new(DiagnosticCode::SpecialRegisterNotAllowed, format!("{what} cannot be a special register, since they are only read"))
             }
-            Reason::Special => new(Code::SpecialRegisterNotAllowed, format!("{what} cannot be a special register"))
+            Reason::Special => new(DiagnosticCode::SpecialRegisterNotAllowed, format!("{what} cannot be a special register"))
                 .help("read the special register with `mov` first"),
-            Reason::Negation => new(Code::NegationNotAllowed, format!("{what} cannot be negated")),
+            Reason::Negation => new(DiagnosticCode::NegationNotAllowed, format!("{what} cannot be negated")),
             Reason::Selector => self.wrong_selector(&what, form, operand, span),
-            Reason::Component => {
-                new(Code::BadComponent, format!("{what} must be one component of the special register")).help("add `.x`, `.y` or `.z`")
-            }
-            Reason::Pair => new(Code::PairNotAllowed, format!("{what} must be a single register, not a pair `a|b`")),
-            Reason::PairMissing => new(Code::OperandKind, format!("{what} must be a pair `a|b`")),
+            Reason::Component => new(DiagnosticCode::BadComponent, format!("{what} must be one component of the special register"))
+                .help("add `.x`, `.y` or `.z`"),
+            Reason::Pair => new(DiagnosticCode::PairNotAllowed, format!("{what} must be a single register, not a pair `a|b`")),
+            Reason::PairMissing => new(DiagnosticCode::OperandKind, format!("{what} must be a pair `a|b`")),
             Reason::Space(space) => {
                 let declared = match part.facts {
                     OperandFacts::Variable { variable, .. } => {
@@ -167,7 +177,7 @@ impl Parser<'_> {
                     }
                     _ => self.describe(part),
                 };
-                new(Code::AddressSpaceMismatch, format!("{what} must be an address in {}", space_name(space))).label(declared)
+                new(DiagnosticCode::AddressSpaceMismatch, format!("{what} must be an address in {}", space_name(space))).label(declared)
             }
             Reason::AddressRegister(space) => {
                 let widths = if space == AddressSpace::Tmem {
@@ -177,28 +187,30 @@ impl Parser<'_> {
                 } else {
                     "64-bit"
                 };
-                new(Code::AddressRegisterType, format!("an address in {} needs a {widths} integer register", space_name(space)))
+                new(DiagnosticCode::AddressRegisterType, format!("an address in {} needs a {widths} integer register", space_name(space)))
                     .label(self.describe(part))
             }
             Reason::AddressNumber => {
-                new(Code::ImmediateAddress, format!("{what} cannot be a number: only local memory has absolute addresses"))
+                new(DiagnosticCode::ImmediateAddress, format!("{what} cannot be a number: only local memory has absolute addresses"))
             }
-            Reason::SymbolNotAllowed => new(Code::OperandKind, format!("{what} cannot be the name of a variable or function"))
+            Reason::SymbolNotAllowed => new(DiagnosticCode::OperandKind, format!("{what} cannot be the name of a variable or function"))
                 .help("take its address with `mov` first"),
             Reason::UnknownName => self.unknown_name(span),
             Reason::TextureMode if self.module.options.texture_mode == Some(TextureMode::Independent) => {
-                new(Code::TextureModeConflict, format!("`{opcode}` names a sampler in independent texture mode"))
+                new(DiagnosticCode::TextureModeConflict, format!("`{opcode}` names a sampler in independent texture mode"))
                     .help("write `[texture, sampler, coordinates]`")
             }
-            Reason::TextureMode => new(Code::TextureModeConflict, format!("`{opcode}` names no sampler in unified texture mode"))
+            Reason::TextureMode => new(DiagnosticCode::TextureModeConflict, format!("`{opcode}` names no sampler in unified texture mode"))
                 .help("leave the sampler out, or write `.target ..., texmode_independent`"),
-            Reason::NarrowAddress => new(Code::AddressRegisterType, "the address of a `.global` variable has 64 bits".to_string())
-                .help("write `mov.u64` and a 64-bit register"),
-            Reason::MixedVector => new(Code::OperandType, format!("the elements of {what} do not go together"))
+            Reason::NarrowAddress => {
+                new(DiagnosticCode::AddressRegisterType, "the address of a `.global` variable has 64 bits".to_string())
+                    .help("write `mov.u64` and a 64-bit register")
+            }
+            Reason::MixedVector => new(DiagnosticCode::OperandType, format!("the elements of {what} do not go together"))
                 .label(self.describe(part))
                 .help("all registers of a vector have the same width and kind"),
-            Reason::FunctionOffset => new(Code::BadAddress, "the address of a function takes no offset".to_string()),
-            Reason::Unified => new(Code::BadAddress, format!("{what} cannot be marked `.unified`")),
+            Reason::FunctionOffset => new(DiagnosticCode::BadAddress, "the address of a function takes no offset".to_string()),
+            Reason::Unified => new(DiagnosticCode::BadAddress, format!("{what} cannot be marked `.unified`")),
         }
     }
 
@@ -207,7 +219,7 @@ impl Parser<'_> {
         let text = self.lexer.str(span);
         let text = text.split(['+', '[']).next().unwrap_or(text).trim();
         let span = Span::new(span.start, span.start + text.len() as u32);
-        let finding = Diagnostic::new(Code::UnknownName, span, format!("`{text}` is not declared"));
+        let finding = Diagnostic::new(DiagnosticCode::UnknownName, span, format!("`{text}` is not declared"));
         let stem = text.trim_end_matches(|c: char| c.is_ascii_digit());
         let body = &self.function.body;
         let range = body.registers.iter().rev().find(|declared| declared.count.is_some() && self.module.name(declared.name) == stem);
@@ -243,9 +255,9 @@ impl Parser<'_> {
         let (name, word) = text.split_once('.').unwrap_or((text, ""));
         let has_selectors = matches!(&form.operands[operand].shape, FormShape::Value(value) if value.spec.selectors != Selectors::None);
         if has_selectors {
-            return Diagnostic::new(Code::BadSelector, span, format!("{what} has no selector `.{word}`"));
+            return Diagnostic::new(DiagnosticCode::BadSelector, span, format!("{what} has no selector `.{word}`"));
         }
-        let finding = Diagnostic::new(Code::BadSelector, span, format!("{what} must be a whole register, not a part of one"));
+        let finding = Diagnostic::new(DiagnosticCode::BadSelector, span, format!("{what} must be a whole register, not a part of one"));
         match word {
             "x" | "y" | "z" | "w" => finding.help(format!("`{name}` is not a vector")),
             _ => finding.help("only the video instructions, such as `vadd`, can select bytes and half words"),
@@ -254,7 +266,7 @@ impl Parser<'_> {
 
     /// Builds the finding for a register of the wrong type, with a suggestion.
     fn wrong_type(&self, what: &str, part: ParsedOperand, wanted: ScalarType) -> Diagnostic {
-        let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
+        let finding = Diagnostic::new(DiagnosticCode::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
             .label(self.describe(part));
         let given = match part.facts {
             OperandFacts::Register { ty, .. }

@@ -29,7 +29,7 @@ mod symbols;
 use oriole_support::{IndexVec, Interner, Name};
 
 use crate::ast::{Module, TargetOptions};
-use crate::diag::{Code, Diagnostic, Diagnostics, Severity};
+use crate::diag::{Diagnostic, DiagnosticCode, Diagnostics, Severity};
 use crate::lexer::{BadToken, Lexer, TokenKind, number};
 use crate::source::Span;
 use crate::target::{Platform, PtxVersion, Requirement, Target, Unmet};
@@ -72,7 +72,7 @@ impl Checked {
 /// Parses and checks a PTX module.
 pub fn check(text: &[u8], options: &Options) -> Checked {
     if u32::try_from(text.len()).is_err() {
-        let finding = Diagnostic::new(Code::FileTooLarge, Span::default(), "the file is larger than 4 GiB")
+        let finding = Diagnostic::new(DiagnosticCode::FileTooLarge, Span::default(), "the file is larger than 4 GiB")
             .help("split the module into several files");
         return Checked { module: empty_module(), diagnostics: vec![finding] };
     }
@@ -134,7 +134,7 @@ impl<'s> Parser<'s> {
         Reported
     }
 
-    fn error<T>(&mut self, code: Code, span: Span, message: impl Into<String>) -> Parse<T> {
+    fn error<T>(&mut self, code: DiagnosticCode, span: Span, message: impl Into<String>) -> Parse<T> {
         Err(self.report(Diagnostic::new(code, span, message)))
     }
 
@@ -186,7 +186,7 @@ impl<'s> Parser<'s> {
         if byte == b';' {
             // Mark the end of the statement, where the `;` is missing, and not the start of the next one.
             let end = self.lexer.last_end;
-            let finding = Diagnostic::new(Code::Expected, Span::new(end, end), format!("expected `;` after {after}"));
+            let finding = Diagnostic::new(DiagnosticCode::Expected, Span::new(end, end), format!("expected `;` after {after}"));
             return match self.bad_token() {
                 Some(bad) => Err(self.report(bad)),
                 None => Err(self.report(finding)),
@@ -202,10 +202,10 @@ impl<'s> Parser<'s> {
         }
         let span = self.span();
         if self.at_end() {
-            return self.error(Code::UnexpectedEnd, span, format!("the file ends where {wanted} was expected"));
+            return self.error(DiagnosticCode::UnexpectedEnd, span, format!("the file ends where {wanted} was expected"));
         }
         let found = self.describe_token();
-        self.error(Code::Expected, span, format!("expected {wanted}, found {found}"))
+        self.error(DiagnosticCode::Expected, span, format!("expected {wanted}, found {found}"))
     }
 
     fn describe_token(&self) -> String {
@@ -228,18 +228,20 @@ impl<'s> Parser<'s> {
                 } else {
                     format!("byte 0x{byte:02x}")
                 };
-                Diagnostic::new(Code::BadCharacter, span, format!("{shown} has no meaning in PTX"))
+                Diagnostic::new(DiagnosticCode::BadCharacter, span, format!("{shown} has no meaning in PTX"))
             }
-            BadToken::NonAscii => Diagnostic::new(Code::NonAscii, span, "PTX is ASCII outside of comments"),
+            BadToken::NonAscii => Diagnostic::new(DiagnosticCode::NonAscii, span, "PTX is ASCII outside of comments"),
             BadToken::Comment => {
                 let place = Span::new(span.start, span.start + 2);
-                Diagnostic::new(Code::UnterminatedComment, place, "this comment does not end")
+                Diagnostic::new(DiagnosticCode::UnterminatedComment, place, "this comment does not end")
                     .help("close it with `*/`; comments do not nest")
             }
-            BadToken::String => Diagnostic::new(Code::UnterminatedString, span, "this string does not end").help("close it with `\"`"),
+            BadToken::String => {
+                Diagnostic::new(DiagnosticCode::UnterminatedString, span, "this string does not end").help("close it with `\"`")
+            }
             BadToken::Number => {
                 let text = self.lexer.text();
-                let finding = Diagnostic::new(Code::BadNumber, span, format!("`{text}` is not a number"));
+                let finding = Diagnostic::new(DiagnosticCode::BadNumber, span, format!("`{text}` is not a number"));
                 match text.as_bytes() {
                     [b'0', b'f' | b'F', ..] => finding.help("a 32-bit float is written `0f` and exactly 8 hexadecimal digits"),
                     [b'0', b'd' | b'D', ..] => finding.help("a 64-bit float is written `0d` and exactly 16 hexadecimal digits"),
@@ -276,7 +278,7 @@ impl<'s> Parser<'s> {
         self.lexer.advance();
         match integer {
             Some(integer) if !integer.overflow => Ok((integer.value, span)),
-            _ => self.error(Code::IntegerOverflow, span, "the integer does not fit into 64 bits"),
+            _ => self.error(DiagnosticCode::IntegerOverflow, span, "the integer does not fit into 64 bits"),
         }
     }
 
@@ -285,7 +287,7 @@ impl<'s> Parser<'s> {
         let (value, span) = self.expect_integer(what)?;
         match u32::try_from(value) {
             Ok(value) => Ok((value, span)),
-            Err(_) => self.error(Code::IntegerOverflow, span, format!("{value} does not fit into 32 bits")),
+            Err(_) => self.error(DiagnosticCode::IntegerOverflow, span, format!("{value} does not fit into 32 bits")),
         }
     }
 
@@ -305,21 +307,23 @@ impl<'s> Parser<'s> {
     fn unmet(&self, what: &str, span: Span, unmet: Unmet) -> Diagnostic {
         let Platform { version, target } = self.platform;
         match unmet {
-            Unmet::Version(least) => Diagnostic::new(Code::NeedsVersion, span, format!("{what} needs PTX version {least} or later"))
-                .label(format!("this module says `.version {version}`"))
-                .help(format!("write `.version {least}` or later at the top of the module")),
+            Unmet::Version(least) => {
+                Diagnostic::new(DiagnosticCode::NeedsVersion, span, format!("{what} needs PTX version {least} or later"))
+                    .label(format!("this module says `.version {version}`"))
+                    .help(format!("write `.version {least}` or later at the top of the module"))
+            }
             Unmet::Target(needs) => {
                 let list: Vec<String> = needs.iter().map(ToString::to_string).collect();
                 let first = &needs[0];
                 let suffix = first.to_string();
                 let name = suffix.split(' ').next().unwrap_or_default().to_string();
-                Diagnostic::new(Code::NeedsTarget, span, format!("{what} needs target {}", list.join(", or ")))
+                Diagnostic::new(DiagnosticCode::NeedsTarget, span, format!("{what} needs target {}", list.join(", or ")))
                     .label(format!("this module is for {target}"))
                     .help(format!("write `.target {name}`"))
             }
             Unmet::Removed(since) => {
                 let from = since.targets.first().map(|need| format!(" on {need}")).unwrap_or_default();
-                Diagnostic::new(Code::Removed, span, format!("{what} was removed in PTX version {}{from}", since.version))
+                Diagnostic::new(DiagnosticCode::Removed, span, format!("{what} was removed in PTX version {}{from}", since.version))
                     .label(format!("this module says `.version {version}`, `.target {target}`"))
             }
         }

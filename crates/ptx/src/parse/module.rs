@@ -11,7 +11,7 @@ use super::specifiers::{at_least, needs, place_of};
 use super::symbols::Symbol;
 use super::{Parse, Parser, Reported};
 use crate::ast::{Alias, FunctionId, FunctionKind, Item, Linkage, Statement, TextureMode};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
 use crate::target::{PtxVersion, Requirement, Suffix, Target};
@@ -91,8 +91,11 @@ impl Parser<'_> {
         }
         if self.module.options.debug && !self.globals.has_debug_information && self.diagnostics.error_count() == 0 {
             let end = self.span();
-            let finding =
-                Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug sections, and there are none");
+            let finding = Diagnostic::new(
+                DiagnosticCode::MissingDebugInformation,
+                end,
+                "`.target debug` promises debug sections, and there are none",
+            );
             self.report(finding.help("remove `debug` from `.target`"));
         }
     }
@@ -102,8 +105,8 @@ impl Parser<'_> {
         self.parse_version()?;
         if !self.at_directive(".target") {
             let span = self.span();
-            let finding =
-                Diagnostic::new(Code::MissingTarget, span, "`.target` must follow `.version`").help("write, for example, `.target sm_90`");
+            let finding = Diagnostic::new(DiagnosticCode::MissingTarget, span, "`.target` must follow `.version`")
+                .help("write, for example, `.target sm_90`");
             return Err(self.report(finding));
         }
         while self.eat_directive(".target") {
@@ -122,7 +125,7 @@ impl Parser<'_> {
             if let Some(bad) = self.bad_token() {
                 return Err(self.report(bad));
             }
-            let finding = Diagnostic::new(Code::MissingVersion, span, "a PTX module starts with `.version`")
+            let finding = Diagnostic::new(DiagnosticCode::MissingVersion, span, "a PTX module starts with `.version`")
                 .help(format!("write, for example, `.version {}`", PtxVersion::NEWEST));
             return Err(self.report(finding));
         }
@@ -141,7 +144,7 @@ impl Parser<'_> {
             Some(version) => {
                 let newest = PtxVersion::NEWEST;
                 self.report(
-                    Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}"))
+                    Diagnostic::new(DiagnosticCode::UnknownVersion, number, format!("there is no PTX version {version}"))
                         .help(format!("the newest version known here is {newest}"))
                         .ptxas(number, [format!("Unsupported .version {version}; current version is '{newest}'")]),
                 );
@@ -177,7 +180,7 @@ impl Parser<'_> {
         targets.sort_by_key(|target| (Reverse(target.number()), target.suffix() != Suffix::ArchSpecific));
         let names: Vec<String> = targets.iter().map(Target::to_string).collect();
         let near = oriole_support::closest(text, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
-        let finding = Diagnostic::new(Code::UnknownTarget, span, format!("there is no target `{text}`")).maybe_help(near);
+        let finding = Diagnostic::new(DiagnosticCode::UnknownTarget, span, format!("there is no target `{text}`")).maybe_help(near);
         Err(self.report(finding))
     }
 
@@ -186,9 +189,10 @@ impl Parser<'_> {
         self.platform.target = target;
         let introduced = target.introduced();
         if self.platform.version < introduced {
-            let finding = Diagnostic::new(Code::TargetNeedsVersion, span, format!("{target} needs PTX version {introduced} or later"))
-                .label(format!("this module says `.version {}`", self.platform.version))
-                .help(format!("write `.version {introduced}` or later"));
+            let finding =
+                Diagnostic::new(DiagnosticCode::TargetNeedsVersion, span, format!("{target} needs PTX version {introduced} or later"))
+                    .label(format!("this module says `.version {}`", self.platform.version))
+                    .help(format!("write `.version {introduced}` or later"));
             self.report(finding);
         }
     }
@@ -204,7 +208,7 @@ impl Parser<'_> {
                     self.require_version("`texmode_independent`", span, 1, 5);
                 }
                 if before.is_some_and(|before| before != mode) {
-                    self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "a module has only one texture mode"));
+                    self.report(Diagnostic::new(DiagnosticCode::ConflictingTargetOption, span, "a module has only one texture mode"));
                 }
                 Ok(())
             }
@@ -217,7 +221,7 @@ impl Parser<'_> {
                 options.map_f64_to_f32 = true;
                 if self.platform.target.has_double_precision() {
                     self.report(Diagnostic::new(
-                        Code::ConflictingTargetOption,
+                        DiagnosticCode::ConflictingTargetOption,
                         span,
                         "`map_f64_to_f32` is for targets without double precision, below sm_13",
                     ));
@@ -226,8 +230,9 @@ impl Parser<'_> {
             }
             _ => {
                 let near = oriole_support::closest(text, ["texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"]);
-                let finding = Diagnostic::new(Code::UnknownTarget, span, format!("`{text}` is neither a target nor a target option"))
-                    .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                let finding =
+                    Diagnostic::new(DiagnosticCode::UnknownTarget, span, format!("`{text}` is neither a target nor a target option"))
+                        .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
                 Err(self.report(finding))
             }
         }
@@ -243,12 +248,12 @@ impl Parser<'_> {
             64 => self.module.address_size = Some(64),
             32 => {
                 self.module.address_size = Some(32);
-                let finding = Diagnostic::new(Code::AddressSize32, span, "32-bit addressing is not supported any more")
+                let finding = Diagnostic::new(DiagnosticCode::AddressSize32, span, "32-bit addressing is not supported any more")
                     .help("write `.address_size 64` and use 64-bit registers for addresses");
                 self.report(finding);
             }
             _ => {
-                self.report(Diagnostic::new(Code::BadAddressSize, span, format!("addresses have 32 or 64 bits, not {size}")));
+                self.report(Diagnostic::new(DiagnosticCode::BadAddressSize, span, format!("addresses have 32 or 64 bits, not {size}")));
             }
         }
         Ok(())
@@ -262,11 +267,11 @@ impl Parser<'_> {
             TokenKind::Double(b'@') => self.parse_dwarf_line(),
             TokenKind::Punctuation(b'}') => {
                 self.lexer.advance();
-                self.error(Code::UnbalancedBrace, span, "this `}` closes nothing")
+                self.error(DiagnosticCode::UnbalancedBrace, span, "this `}` closes nothing")
             }
             TokenKind::Identifier => {
                 let text = self.lexer.text();
-                let finding = Diagnostic::new(Code::InstructionOutsideFunction, span, format!("`{text}` is outside a function"))
+                let finding = Diagnostic::new(DiagnosticCode::InstructionOutsideFunction, span, format!("`{text}` is outside a function"))
                     .help("instructions and labels belong into the body of an `.entry` or `.func`");
                 Err(self.report(finding))
             }
@@ -286,7 +291,7 @@ impl Parser<'_> {
                     return self.parse_function(linkage);
                 }
                 if self.lexer.token.kind == TokenKind::Directive && linkage_of(self.lexer.text()) != Linkage::Internal {
-                    return self.error(Code::BadLinkage, self.span(), "a symbol has only one linking directive");
+                    return self.error(DiagnosticCode::BadLinkage, self.span(), "a symbol has only one linking directive");
                 }
                 self.parse_declaration(linkage)
             }
@@ -302,16 +307,18 @@ impl Parser<'_> {
             ".align" | ".attribute" => self.parse_declaration(Linkage::Internal),
             _ if place_of(text).is_some() => self.parse_declaration(Linkage::Internal),
             ".version" | ".target" | ".address_size" => {
-                let finding = Diagnostic::new(Code::MisplacedDirective, span, format!("`{text}` belongs to the top of the module"))
-                    .help("the order is `.version`, `.target`, `.address_size`");
+                let finding =
+                    Diagnostic::new(DiagnosticCode::MisplacedDirective, span, format!("`{text}` belongs to the top of the module"))
+                        .help("the order is `.version`, `.target`, `.address_size`");
                 Err(self.report(finding))
             }
             ".loc" | ".branchtargets" | ".calltargets" | ".callprototype" | ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" => {
-                self.error(Code::MisplacedDirective, span, format!("`{text}` is not allowed at module scope"))
+                self.error(DiagnosticCode::MisplacedDirective, span, format!("`{text}` is not allowed at module scope"))
             }
             _ => {
                 let near = oriole_support::closest(text, MODULE_DIRECTIVES.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive")).maybe_help(near);
+                let finding =
+                    Diagnostic::new(DiagnosticCode::UnknownDirective, span, format!("`{text}` is not a directive")).maybe_help(near);
                 Err(self.report(finding))
             }
         }
@@ -328,10 +335,11 @@ impl Parser<'_> {
         self.expect(b';', "`.alias`")?;
         let (name, target) = (self.intern(name_span), self.intern(target_span));
         if name == target {
-            return self.error(Code::BadAlias, target_span, "a function cannot be an alias of itself");
+            return self.error(DiagnosticCode::BadAlias, target_span, "a function cannot be an alias of itself");
         }
         if let Some(&(_, before)) = self.globals.aliases.get(&name) {
-            let finding = Diagnostic::new(Code::BadAlias, name_span, "this alias is already defined").related(before, "defined here");
+            let finding =
+                Diagnostic::new(DiagnosticCode::BadAlias, name_span, "this alias is already defined").related(before, "defined here");
             return Err(self.report(finding));
         }
         // Recorded even if the alias is invalid, so that the missing body is not reported as well.
@@ -339,15 +347,15 @@ impl Parser<'_> {
         let alias = self.alias_part(name, name_span)?;
         let function = self.alias_part(target, target_span)?;
         if self.module.functions[function].linkage == Linkage::Weak || self.module.functions[function].linkage == Linkage::Extern {
-            return self.error(Code::BadAlias, target_span, "`.weak` and `.extern` functions cannot have aliases");
+            return self.error(DiagnosticCode::BadAlias, target_span, "`.weak` and `.extern` functions cannot have aliases");
         }
         if self.globals.functions.get(&name).is_some_and(|known| known.defined) {
-            return self.error(Code::BadAlias, name_span, "a function with a body cannot be an alias");
+            return self.error(DiagnosticCode::BadAlias, name_span, "a function with a body cannot be an alias");
         }
         let (a, b) = (&self.module.functions[alias], &self.module.functions[function]);
         if let Some(difference) = self.signature_difference((&a.returns, &a.parameters), (&b.returns, &b.parameters)) {
             return self.error(
-                Code::BadAlias,
+                DiagnosticCode::BadAlias,
                 name_span.to(target_span),
                 format!("an alias has the parameters of its function: {difference}"),
             );
@@ -366,10 +374,10 @@ impl Parser<'_> {
     fn alias_part(&mut self, name: Name, span: Span) -> Parse<FunctionId> {
         match self.symbols.plain(name).map(|entry| entry.symbol) {
             Some(Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Entry => {
-                self.error(Code::BadAlias, span, "kernels cannot have aliases")
+                self.error(DiagnosticCode::BadAlias, span, "kernels cannot have aliases")
             }
             Some(Symbol::Function(function)) => Ok(function),
-            Some(_) => self.error(Code::BadAlias, span, "only functions can have aliases"),
+            Some(_) => self.error(DiagnosticCode::BadAlias, span, "only functions can have aliases"),
             None => {
                 let finding = self.unknown_name(span);
                 Err(self.report(finding))
@@ -389,7 +397,7 @@ impl Parser<'_> {
             if self.diagnostics.is_full() {
                 return;
             }
-            let finding = Diagnostic::new(Code::UndefinedFunction, known.span, format!("`{text}` is declared and never defined"))
+            let finding = Diagnostic::new(DiagnosticCode::UndefinedFunction, known.span, format!("`{text}` is declared and never defined"))
                 .help("declare it `.extern` if another module defines it");
             self.report(finding);
         }

@@ -11,7 +11,7 @@ use super::constant::ConstantValue;
 use super::symbols::{RegisterSymbol, Symbol};
 use super::{Parse, Parser};
 use crate::ast::{Address, AddressBase, Constant, FunctionId, Operand, RegisterId, VariableId};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::table::{Component, SpecialRegister};
@@ -185,7 +185,7 @@ impl Parser<'_> {
             loop {
                 elements.push(self.parse_scalar()?);
                 if elements.len() > LONGEST_VECTOR {
-                    return self.error(Code::VectorLength, open, format!("no vector has more than {LONGEST_VECTOR} elements"));
+                    return self.error(DiagnosticCode::VectorLength, open, format!("no vector has more than {LONGEST_VECTOR} elements"));
                 }
                 if !self.eat(b',') {
                     break;
@@ -215,7 +215,13 @@ impl Parser<'_> {
                 let facts = match inner.facts {
                     OperandFacts::Register { register, ty, .. } => OperandFacts::Selected { register, ty, selector: None, minus: true },
                     OperandFacts::Selected { register, ty, selector, .. } => OperandFacts::Selected { register, ty, selector, minus: true },
-                    _ => return self.error(Code::OperandKind, start.to(inner.span), "only registers and numbers can be negated with `-`"),
+                    _ => {
+                        return self.error(
+                            DiagnosticCode::OperandKind,
+                            start.to(inner.span),
+                            "only registers and numbers can be negated with `-`",
+                        );
+                    }
                 };
                 Ok(ParsedOperand { span: start.to(inner.span), facts })
             }
@@ -231,7 +237,7 @@ impl Parser<'_> {
                             facts: OperandFacts::Integer { value: integer.value as i64, unsigned, negated: false },
                         })
                     }
-                    _ => self.error(Code::IntegerOverflow, start, "the integer does not fit into 64 bits"),
+                    _ => self.error(DiagnosticCode::IntegerOverflow, start, "the integer does not fit into 64 bits"),
                 }
             }
             TokenKind::Integer | TokenKind::Float | TokenKind::Punctuation(b'-' | b'(' | b'~' | b'+') => self.parse_constant_operand(),
@@ -254,7 +260,7 @@ impl Parser<'_> {
                 OperandFacts::Integer { value, unsigned, .. } => {
                     Ok(ParsedOperand { facts: OperandFacts::Integer { value, unsigned, negated: true }, ..inner })
                 }
-                _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
+                _ => self.error(DiagnosticCode::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
             };
         }
         let inner = self.parse_named()?;
@@ -269,7 +275,7 @@ impl Parser<'_> {
                 Ok(ParsedOperand { facts: OperandFacts::Integer { value: 32, unsigned: false, negated: true }, ..inner })
             }
             OperandFacts::Unknown(_) => Ok(inner),
-            _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
+            _ => self.error(DiagnosticCode::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
         }
     }
 
@@ -350,8 +356,9 @@ impl Parser<'_> {
         match Component::parse(word).filter(|component| component.index().is_some_and(|index| index < lanes)) {
             Some(component) => Ok(ParsedOperand { span: whole, facts: OperandFacts::Element { register, component, ty } }),
             None => {
-                let finding = Diagnostic::new(Code::BadComponent, suffix, format!("a vector of {lanes} has no component `.{word}`"))
-                    .help(if lanes == 2 { "its components are `.x` and `.y`" } else { "its components are `.x`, `.y`, `.z` and `.w`" });
+                let finding =
+                    Diagnostic::new(DiagnosticCode::BadComponent, suffix, format!("a vector of {lanes} has no component `.{word}`"))
+                        .help(if lanes == 2 { "its components are `.x` and `.y`" } else { "its components are `.x`, `.y`, `.z` and `.w`" });
                 Err(self.report(finding))
             }
         }
@@ -370,7 +377,7 @@ impl Parser<'_> {
                 Some(component) => register = register.with_component(component),
                 None => {
                     let message = format!("`{register}` has no component `.{word}`");
-                    return self.error(Code::BadComponent, suffix, message);
+                    return self.error(DiagnosticCode::BadComponent, suffix, message);
                 }
             }
         }
@@ -392,7 +399,7 @@ impl Parser<'_> {
     /// Parses the subscript of `var[4]`, which is the address of the variable plus four bytes.
     fn parse_subscript(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<ParsedOperand> {
         if self.module.variables[variable].dimensions.is_empty() {
-            return self.error(Code::BadAddress, span, "only arrays take a subscript");
+            return self.error(DiagnosticCode::BadAddress, span, "only arrays take a subscript");
         }
         self.lexer.advance();
         let offset = self.parse_integer_constant("the subscript")?;
@@ -410,7 +417,7 @@ impl Parser<'_> {
         }
         if self.lexer.token.kind == TokenKind::Identifier && self.lexer.text() != "WARP_SZ" {
             let message = format!("`{}` is not a constant", self.lexer.text());
-            let finding = Diagnostic::new(Code::NotConstant, self.span(), message)
+            let finding = Diagnostic::new(DiagnosticCode::NotConstant, self.span(), message)
                 .help("an address is a register or a variable, plus a constant offset");
             return Err(self.report(finding));
         }
@@ -426,7 +433,7 @@ impl Parser<'_> {
         while self.eat(b',') {
             elements.push(self.parse_element()?);
             if elements.len() > 16 {
-                return self.error(Code::BadAddress, open, "too many operands inside brackets");
+                return self.error(DiagnosticCode::BadAddress, open, "too many operands inside brackets");
             }
         }
         let close = self.span();
@@ -470,7 +477,9 @@ impl Parser<'_> {
                 self.parse_offset()?;
                 base.facts
             }
-            _ => return self.error(Code::BadAddress, base.span, "an address is a register or a variable, plus a constant offset"),
+            _ => {
+                return self.error(DiagnosticCode::BadAddress, base.span, "an address is a register or a variable, plus a constant offset");
+            }
         };
         Ok(ParsedOperand { span: Span::new(start.start, self.lexer.last_end), facts })
     }
@@ -479,7 +488,8 @@ impl Parser<'_> {
         if !self.at(b'-') {
             return Ok(());
         }
-        let finding = Diagnostic::new(Code::BadAddress, self.span(), "PTX addresses have no `-`").help("write a negative offset as `+-4`");
+        let finding =
+            Diagnostic::new(DiagnosticCode::BadAddress, self.span(), "PTX addresses have no `-`").help("write a negative offset as `+-4`");
         Err(self.report(finding))
     }
 

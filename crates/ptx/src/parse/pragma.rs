@@ -3,7 +3,7 @@
 use super::specifiers::{at_least, needs};
 use super::{Parse, Parser};
 use crate::ast::FunctionKind;
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::target::Requirement;
@@ -53,13 +53,14 @@ impl Parser<'_> {
             "frequency" => self.require_version(&what, span, 9, 0),
             "enable_smem_spilling" => self.require(&what, span, &SHARED_MEMORY_SPILLING),
             _ => {
-                let finding = Diagnostic::new(Code::UnknownPragma, span, format!("`{text}` is not a pragma of PTX and has no effect"));
+                let finding =
+                    Diagnostic::new(DiagnosticCode::UnknownPragma, span, format!("`{text}` is not a pragma of PTX and has no effect"));
                 let finding = finding.maybe_help(
                     oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"])
                         .map(|near| format!("did you mean `{near}`?")),
                 );
                 if place == PragmaPlace::Module {
-                    self.report(Diagnostic { code: Code::MisplacedDirective, ..finding });
+                    self.report(Diagnostic { code: DiagnosticCode::MisplacedDirective, ..finding });
                 } else {
                     self.report(finding);
                 }
@@ -67,15 +68,15 @@ impl Parser<'_> {
             }
         }
         if place != PragmaPlace::Body {
-            self.report(Diagnostic::new(Code::MisplacedDirective, span, format!("pragma `{word}` belongs inside a function")));
+            self.report(Diagnostic::new(DiagnosticCode::MisplacedDirective, span, format!("pragma `{word}` belongs inside a function")));
         }
         let argument = text[word.len()..].trim();
         if word != "enable_smem_spilling" && argument.is_empty() {
-            self.report(Diagnostic::new(Code::BadNumber, span, format!("pragma `{word}` needs a number")));
+            self.report(Diagnostic::new(DiagnosticCode::BadNumber, span, format!("pragma `{word}` needs a number")));
         } else if word != "enable_smem_spilling" && crate::lexer::number::integer(argument.as_bytes()).is_none() {
-            self.report(Diagnostic::new(Code::BadNumber, span, format!("`{argument}` is not a number for pragma `{word}`")));
+            self.report(Diagnostic::new(DiagnosticCode::BadNumber, span, format!("`{argument}` is not a number for pragma `{word}`")));
         } else if word == "enable_smem_spilling" && self.function.kind == Some(FunctionKind::Function) {
-            self.report(Diagnostic::new(Code::MisplacedDirective, span, "pragma `enable_smem_spilling` is for kernels only"));
+            self.report(Diagnostic::new(DiagnosticCode::MisplacedDirective, span, "pragma `enable_smem_spilling` is for kernels only"));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Parse, Parser};
 use crate::ast::{Attribute, FunctionKind, Linkage, VariableType};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::table::Modifier;
@@ -76,7 +76,9 @@ impl Parser<'_> {
                         self.lexer.advance();
                         self.refuse_constant_bank(place)?;
                     }
-                    Some(_) => return self.error(Code::MisplacedStateSpace, self.span(), "a declaration has only one state space"),
+                    Some(_) => {
+                        return self.error(DiagnosticCode::MisplacedStateSpace, self.span(), "a declaration has only one state space");
+                    }
                     None => break,
                 }
             } else {
@@ -98,9 +100,12 @@ impl Parser<'_> {
         if place != DeclaredPlace::Memory(StateSpace::Const) || !self.at(b'[') {
             return Ok(());
         }
-        let finding =
-            Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are not supported; PTX version 2.2 took them away")
-                .help("declare the variable in `.const` without a bank");
+        let finding = Diagnostic::new(
+            DiagnosticCode::RemovedFeature,
+            self.span(),
+            "constant banks are not supported; PTX version 2.2 took them away",
+        )
+        .help("declare the variable in `.const` without a bank");
         Err(self.report(finding))
     }
 
@@ -118,7 +123,8 @@ impl Parser<'_> {
         let overflows = (u64::from(u32::MAX) + 1..=i64::MAX as u64).contains(&align);
         let is_odd = !(align as u32).is_power_of_two() || !overflows;
         let words = [overflows.then_some("Constant overflow"), is_odd.then_some("Alignment must be a power of two")];
-        let finding = Diagnostic::new(Code::BadAlignment, span, message).ptxas(span, words.into_iter().flatten().map(str::to_owned));
+        let finding =
+            Diagnostic::new(DiagnosticCode::BadAlignment, span, message).ptxas(span, words.into_iter().flatten().map(str::to_owned));
         Err(self.report(finding))
     }
 
@@ -140,7 +146,7 @@ impl Parser<'_> {
                 self.expect(b')', "the halves of a UUID")?;
                 attributes.push(Attribute::Unified(upper, lower));
             } else {
-                return self.error(Code::BadAttribute, span, "the attributes are `.managed` and `.unified`");
+                return self.error(DiagnosticCode::BadAttribute, span, "the attributes are `.managed` and `.unified`");
             }
             if !self.eat(b',') {
                 return self.expect(b')', "the attributes");
@@ -156,7 +162,7 @@ impl Parser<'_> {
             self.parse_attributes(&mut attributes)?;
         }
         if attributes.contains(&Attribute::Managed) {
-            return self.error(Code::BadAttribute, span, "functions cannot be `.managed`");
+            return self.error(DiagnosticCode::BadAttribute, span, "functions cannot be `.managed`");
         }
         Ok(attributes)
     }
@@ -169,7 +175,11 @@ impl Parser<'_> {
                 ".v2" => 2,
                 ".v4" => 4,
                 ".v3" | ".v8" => {
-                    return self.error(Code::BadVectorType, span, "variables are vectors of two (`.v2`) or four (`.v4`) elements");
+                    return self.error(
+                        DiagnosticCode::BadVectorType,
+                        span,
+                        "variables are vectors of two (`.v2`) or four (`.v4`) elements",
+                    );
                 }
                 _ => return Ok(1),
             },
@@ -186,7 +196,7 @@ impl Parser<'_> {
             let found = self.describe_token();
             return match self.bad_token() {
                 Some(bad) => Err(self.report(bad)),
-                None => self.error(Code::MissingType, span, format!("expected a type such as `.b32`, found {found}")),
+                None => self.error(DiagnosticCode::MissingType, span, format!("expected a type such as `.b32`, found {found}")),
             };
         }
         let text = self.lexer.text();
@@ -195,16 +205,19 @@ impl Parser<'_> {
             None => match Modifier::from_spelling(&text[1..]).and_then(Modifier::scalar_type) {
                 Some(ty) if ty.is_declarable() => VariableType::Scalar(ty),
                 Some(ty) => {
-                    let finding =
-                        Diagnostic::new(Code::UndeclarableType, span, format!("`{text}` is the type of an instruction, not of a variable"))
-                            .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
+                    let finding = Diagnostic::new(
+                        DiagnosticCode::UndeclarableType,
+                        span,
+                        format!("`{text}` is the type of an instruction, not of a variable"),
+                    )
+                    .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
                     return Err(self.report(finding));
                 }
                 None => {
                     let types =
                         Modifier::ALL.iter().filter(|m| m.scalar_type().is_some_and(ScalarType::is_declarable)).map(|m| m.spelling());
                     let near = oriole_support::closest(&text[1..], types).map(|near| format!("did you mean `.{near}`?"));
-                    let finding = Diagnostic::new(Code::MissingType, span, format!("`{text}` is not a type")).maybe_help(near);
+                    let finding = Diagnostic::new(DiagnosticCode::MissingType, span, format!("`{text}` is not a type")).maybe_help(near);
                     return Err(self.report(finding));
                 }
             },
@@ -227,15 +240,15 @@ impl Parser<'_> {
         let span = specifiers.type_span;
         match specifiers.ty {
             VariableType::Scalar(ScalarType::Pred) => {
-                self.error(Code::BadPredicateDeclaration, span, "predicates are scalar registers; there are no vectors of them")
+                self.error(DiagnosticCode::BadPredicateDeclaration, span, "predicates are scalar registers; there are no vectors of them")
             }
             VariableType::Scalar(ty) if ty.bits() * u32::from(specifiers.lanes) > 128 => self.error(
-                Code::BadVectorType,
+                DiagnosticCode::BadVectorType,
                 span,
                 format!("a vector has at most 128 bits; this one has {}", ty.bits() * u32::from(specifiers.lanes)),
             ),
             VariableType::Scalar(_) => Ok(()),
-            _ => self.error(Code::BadVectorType, span, "there are no vectors of textures, samplers or surfaces"),
+            _ => self.error(DiagnosticCode::BadVectorType, span, "there are no vectors of textures, samplers or surfaces"),
         }
     }
 
@@ -247,16 +260,16 @@ impl Parser<'_> {
         let old = version.major < 3;
         let finding = match (specifiers.space, in_function) {
             (Some(DeclaredPlace::Register | DeclaredPlace::Memory(StateSpace::Local)), false) if !old => {
-                Diagnostic::new(Code::MisplacedStateSpace, span, "registers and local memory belong to functions, not to modules")
+                Diagnostic::new(DiagnosticCode::MisplacedStateSpace, span, "registers and local memory belong to functions, not to modules")
                     .help("move the declaration into the function that uses it")
             }
             (Some(DeclaredPlace::Memory(StateSpace::Param)), false) => {
-                Diagnostic::new(Code::MisplacedStateSpace, span, "`.param` variables belong to functions, not to modules")
+                Diagnostic::new(DiagnosticCode::MisplacedStateSpace, span, "`.param` variables belong to functions, not to modules")
             }
             (Some(DeclaredPlace::Memory(StateSpace::Param)), true) if version.major < 2 => match self.function.kind {
                 Some(FunctionKind::Entry) if version < PtxVersion::new(1, 4) => return,
                 _ => Diagnostic::new(
-                    Code::MisplacedStateSpace,
+                    DiagnosticCode::MisplacedStateSpace,
                     span,
                     "before PTX version 2.0 `.param` variables are parameters of kernels only",
                 )
@@ -264,10 +277,10 @@ impl Parser<'_> {
             },
             (Some(DeclaredPlace::Memory(StateSpace::Tex)), false) if version < PtxVersion::new(1, 5) => return,
             (Some(DeclaredPlace::Memory(StateSpace::Tex)), true) if version < PtxVersion::new(1, 5) => {
-                Diagnostic::new(Code::MisplacedStateSpace, span, "textures are declared at module scope")
+                Diagnostic::new(DiagnosticCode::MisplacedStateSpace, span, "textures are declared at module scope")
             }
             (Some(DeclaredPlace::Memory(StateSpace::Tex)), _) => {
-                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space was removed in PTX version 1.5")
+                Diagnostic::new(DiagnosticCode::RemovedFeature, span, "the `.tex` space was removed in PTX version 1.5")
                     .help("declare a `.global .texref`")
             }
             _ => return,

@@ -5,7 +5,7 @@ use super::pragma::PragmaPlace;
 use super::specifiers::{at_least, needs, place_of};
 use super::{Parse, Parser, Reported};
 use crate::ast::{CallPrototype, FunctionKind, LabelList, Linkage, Operand, Statement};
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
 use crate::target::Requirement;
@@ -44,7 +44,7 @@ impl Parser<'_> {
                     let innermost = scopes.last().copied().unwrap_or(open);
                     if !self.diagnostics.is_full() && !self.diagnostics.explains_end() {
                         let end = self.span();
-                        let finding = Diagnostic::new(Code::UnexpectedEnd, end, "the file ends inside a function")
+                        let finding = Diagnostic::new(DiagnosticCode::UnexpectedEnd, end, "the file ends inside a function")
                             .related(innermost, "this `{` is not closed");
                         self.report(finding);
                     }
@@ -56,7 +56,11 @@ impl Parser<'_> {
                 TokenKind::Punctuation(b'{') => {
                     let span = self.span();
                     if self.symbols.depth() > DEEPEST_SCOPE {
-                        self.report(Diagnostic::new(Code::ScopesTooDeep, span, format!("scopes nest at most {DEEPEST_SCOPE} deep")));
+                        self.report(Diagnostic::new(
+                            DiagnosticCode::ScopesTooDeep,
+                            span,
+                            format!("scopes nest at most {DEEPEST_SCOPE} deep"),
+                        ));
                         self.lexer.finish();
                         continue;
                     }
@@ -97,7 +101,7 @@ impl Parser<'_> {
             TokenKind::Directive => self.parse_body_directive(),
             TokenKind::Double(b'@') => self.parse_dwarf_line(),
             TokenKind::Punctuation(b';') => {
-                let finding = Diagnostic::new(Code::Expected, start, "a `;` alone is not a statement").help("remove it");
+                let finding = Diagnostic::new(DiagnosticCode::Expected, start, "a `;` alone is not a statement").help("remove it");
                 self.lexer.advance();
                 self.report(finding);
                 return;
@@ -205,7 +209,7 @@ impl Parser<'_> {
                 Ok(())
             }
             ".branchtargets" | ".calltargets" | ".callprototype" => {
-                let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` needs a label"))
+                let finding = Diagnostic::new(DiagnosticCode::BadTargetList, span, format!("`{text}` needs a label"))
                     .help(format!("write `name: {text} ...;`"));
                 Err(self.report(finding))
             }
@@ -216,17 +220,19 @@ impl Parser<'_> {
                 if self.at_directive(".func") || self.at_directive(".entry") {
                     return self.parse_function(linkage);
                 }
-                self.error(Code::BadLinkage, span, format!("`{text}` is for module scope"))
+                self.error(DiagnosticCode::BadLinkage, span, format!("`{text}` is for module scope"))
             }
             ".alias" => self.parse_alias(),
             ".align" | ".attribute" => self.parse_declaration(Linkage::Internal),
             _ if place_of(text).is_some() => self.parse_declaration(Linkage::Internal),
             ".version" | ".target" | ".address_size" | ".file" | ".section" | ".maxntid" | ".reqntid" | ".minnctapersm"
             | ".maxnctapersm" | ".maxnreg" | ".noreturn" | ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank"
-            | ".blocksareclusters" => self.error(Code::MisplacedDirective, span, format!("`{text}` is not allowed inside a function")),
+            | ".blocksareclusters" => {
+                self.error(DiagnosticCode::MisplacedDirective, span, format!("`{text}` is not allowed inside a function"))
+            }
             _ => {
                 let near = oriole_support::closest(text, BODY_DIRECTIVES.iter().copied());
-                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive"))
+                let finding = Diagnostic::new(DiagnosticCode::UnknownDirective, span, format!("`{text}` is not a directive"))
                     .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
                 Err(self.report(finding))
             }
@@ -268,7 +274,7 @@ impl Parser<'_> {
     /// Parses a label, or `A<N>` as the labels `A0` to `A(N-1)`.
     fn parse_branch_target(&mut self, name: oriole_support::Name, span: Span, targets: &mut Vec<Operand>) -> Parse<()> {
         if let Some(super::symbols::Symbol::Function(_)) = self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
-            return self.error(Code::BadTargetList, span, "a branch goes to a label, not to a function");
+            return self.error(DiagnosticCode::BadTargetList, span, "a branch goes to a label, not to a function");
         }
         if !self.eat(b'<') {
             let label = self.reference_label(name, span);
@@ -279,7 +285,11 @@ impl Parser<'_> {
         self.expect(b'>', "the number of labels")?;
         self.function.counted_targets = self.function.counted_targets.saturating_add(count);
         if self.function.counted_targets > MOST_COUNTED_TARGETS {
-            return self.error(Code::BadNameCount, count_span, "the lists of a function have at most 2^20 targets given by a count");
+            return self.error(
+                DiagnosticCode::BadNameCount,
+                count_span,
+                "the lists of a function have at most 2^20 targets given by a count",
+            );
         }
         let stem = self.lexer.str(span);
         for number in 0..count {
@@ -295,8 +305,8 @@ impl Parser<'_> {
             Some(super::symbols::Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Function => {
                 Ok(Operand::Function(function))
             }
-            Some(super::symbols::Symbol::Function(_)) => self.error(Code::CallOfEntry, span, "a kernel cannot be called"),
-            Some(_) => self.error(Code::BadTargetList, span, "a call goes to a function"),
+            Some(super::symbols::Symbol::Function(_)) => self.error(DiagnosticCode::CallOfEntry, span, "a kernel cannot be called"),
+            Some(_) => self.error(DiagnosticCode::BadTargetList, span, "a call goes to a function"),
             None => {
                 let finding = self.unknown_name(span);
                 Err(self.report(finding))

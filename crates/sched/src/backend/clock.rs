@@ -19,10 +19,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use oriole_hardware::Class;
+use oriole_hardware::SchedClass;
 use oriole_hardware::units::UNITS;
 
-use crate::code::Code;
+use crate::code::SchedCode;
 use crate::graph::Graph;
 use crate::resource::Costs;
 
@@ -62,7 +62,7 @@ pub(super) struct Clock<'a> {
     in_flight: BinaryHeap<Reverse<u32>>,
     /// Issue cycle and class of the last instruction, if a second instruction can still issue in the same cycle (dual issue); `None`
     /// otherwise.
-    pairable: Option<(u32, Class)>,
+    pairable: Option<(u32, SchedClass)>,
 }
 
 impl<'a> Clock<'a> {
@@ -72,7 +72,7 @@ impl<'a> Clock<'a> {
     }
 
     /// Issues an instruction in the first possible cycle from `earliest` on, and returns that cycle.
-    pub(super) fn issue(&mut self, class: Class, is_pseudo: bool, earliest: u32) -> u32 {
+    pub(super) fn issue(&mut self, class: SchedClass, is_pseudo: bool, earliest: u32) -> u32 {
         if is_pseudo {
             return earliest.max(self.cycle);
         }
@@ -91,7 +91,7 @@ impl<'a> Clock<'a> {
 
     /// Returns the cycle of the last instruction if an instruction whose operands are available from `earliest` on can issue together with
     /// it; `None` on a machine without dual issue.
-    pub(super) fn dual_issue_cycle(&self, class: Class, earliest: u32) -> Option<u32> {
+    pub(super) fn dual_issue_cycle(&self, class: SchedClass, earliest: u32) -> Option<u32> {
         let (at, first) = self.pairable?;
         (earliest <= at && self.unit_free_cycles[self.costs.unit(class)] <= at && self.costs.can_pair(first, class)).then_some(at)
     }
@@ -112,7 +112,7 @@ impl<'a> Clock<'a> {
 }
 
 /// Returns the length of a region whose items issue in the given order of positions.
-pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
+pub fn estimate(code: &SchedCode, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = graph.start_cycles();
     let mut left = graph.predecessor_counts().to_vec();
     let mut clock = Clock::new(costs);
@@ -129,7 +129,7 @@ pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<
 
 /// Returns a lower bound for the length of every order of the region: the maximum of the critical path, the number of instructions and
 /// the occupied cycles of the busiest unit.
-pub fn lower_bound(code: &Code, graph: &Graph, costs: &Costs) -> Length {
+pub fn lower_bound(code: &SchedCode, graph: &Graph, costs: &Costs) -> Length {
     let mut lower_bound = Length::default();
     let mut busy = [(0, 0); UNITS];
     let mut instructions = 0_u32;

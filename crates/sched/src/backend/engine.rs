@@ -468,7 +468,7 @@ pub(super) mod testing {
     use super::super::{Knobs, estimate};
     use super::*;
     use crate::check;
-    use crate::code::{Code, from_machine};
+    use crate::code::{SchedCode, from_machine};
     use crate::graph::{Graph, GraphBuilder};
     use crate::pressure::BlockLiveness;
     use crate::resource::Costs;
@@ -478,7 +478,7 @@ pub(super) mod testing {
     /// A test program for strategies: one region on sm_90a.
     pub(in super::super) struct TestRegion {
         /// The items of the region.
-        pub code: Code,
+        pub code: SchedCode,
         /// The dependency graph of the region.
         pub graph: Graph,
         /// Unit of each instruction class, and its cycles on the unit.

@@ -19,7 +19,7 @@ use oriole_isa::RegFile;
 use rustc_hash::FxHashMap;
 
 use super::clock::{Clock, Length, release};
-use crate::code::{Code, Item};
+use crate::code::{Item, SchedCode};
 use crate::graph::Graph;
 use crate::resource::Costs;
 
@@ -67,7 +67,7 @@ impl Ports {
 }
 
 /// Returns the read ports used by each item of a region. Registers are renumbered in the order in which the region mentions them.
-pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Ports> {
+pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<Ports> {
     let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
     let mut given = [0_u16; BANKS];
     // Each bank has its own sequence of numbers (0, 2, 4, ... and 1, 3, 5, ...), so that a number keeps the bank of its register.
@@ -220,7 +220,7 @@ pub(crate) struct OrderLength {
 /// Returns the length of an order of the nodes of a region. `tails` has, for each item, the cycles from its issue until its results are
 /// available after the region; `ports` has the read ports of each item, and is empty before register allocation.
 pub(super) fn measure_order(
-    code: &Code,
+    code: &SchedCode,
     graph: &Graph,
     costs: &Costs,
     (tails, ports): (&[u32], &[Ports]),
@@ -257,7 +257,7 @@ pub(super) fn measure_order(
 }
 
 /// Returns the estimated length, in cycles, of the current order of a region after register allocation, including bank conflicts.
-pub(crate) fn measure_allocated(code: &Code, graph: &Graph, costs: &Costs) -> OrderLength {
+pub(crate) fn measure_allocated(code: &SchedCode, graph: &Graph, costs: &Costs) -> OrderLength {
     let (tails, ports) = (tails(code, graph), ports_of_region(code, graph, costs));
     measure_order(code, graph, costs, (&tails, &ports), 0..graph.items() as u32)
 }
@@ -266,7 +266,7 @@ pub(crate) fn measure_allocated(code: &Code, graph: &Graph, costs: &Costs) -> Or
 ///
 /// If a call of known duration ends the region, its cycles are subtracted: results arrive while the callee runs. Arguments of the call are
 /// excepted, because the call itself waits for them.
-pub(super) fn tails(code: &Code, graph: &Graph) -> Vec<u32> {
+pub(super) fn tails(code: &SchedCode, graph: &Graph) -> Vec<u32> {
     let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.typical_tail(node)).collect();
     let Some(cycles) = code.call_cycles(graph.region.end) else { return tails };
     let arguments: Vec<u32> = code.reads(&code.items[graph.region.end]).iter().map(|access| access.register).collect();

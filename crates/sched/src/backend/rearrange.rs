@@ -6,7 +6,7 @@
 //! This module has the common parts of these strategies: the record of a change, the predicates that say whether an instruction may execute
 //! in another block, and the idle issue slots of a block.
 
-use oriole_hardware::{Class, Classes, Model};
+use oriole_hardware::{Classes, Model, SchedClass};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, OperandKind, Order, Pseudo, Role, Space};
 use oriole_isa::{Effect, Memory, Opcode, RegFile};
 
@@ -96,7 +96,7 @@ pub(crate) fn has_late_accesses(function: &Function) -> bool {
 }
 
 /// Returns the latency class of a machine instruction; `None` for a pseudo operation.
-pub(super) fn class_of(function: &Function, inst: Inst) -> Option<Class> {
+pub(super) fn class_of(function: &Function, inst: Inst) -> Option<SchedClass> {
     let data = &function.insts[inst];
     data.op.machine().map(|opcode| Classes::get().of(opcode, &data.modifiers))
 }

@@ -13,7 +13,7 @@ use super::rearrange::{CodeChange, RearrangeContext};
 use super::reason::Reason;
 use super::schedule::Schedule;
 use super::settings::Settings;
-use crate::code::Code;
+use crate::code::SchedCode;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 use crate::resource::Costs;
@@ -22,7 +22,7 @@ use crate::resource::Costs;
 #[derive(Clone, Copy)]
 pub struct Region<'a> {
     /// The items of the block. The items of the region are at the positions [`Graph::region`].
-    pub code: &'a Code,
+    pub code: &'a SchedCode,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
     /// Unit of each instruction class, and cycles on it.

@@ -3,7 +3,7 @@
 //! [`push_values`] uses the register numbers of [`ValueNumbers`]. [`push_allocated`] converts the instruction to its machine form and leaves
 //! the rest to [`from_machine`].
 
-use oriole_hardware::{Class, Classes};
+use oriole_hardware::{Classes, SchedClass};
 use oriole_ir::machine::machine_instruction;
 use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
 use oriole_isa::{Opcode, RegFile, Symbol};
@@ -13,15 +13,15 @@ use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, AccessKnowledge, described_access, mix};
 use super::products::ProductRegisters;
 pub use super::value_numbers::ValueNumbers;
-use super::{Address, AliasSpace, Code, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess};
+use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, SchedCode};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
-fn pseudo_class() -> Class {
+fn pseudo_class() -> SchedClass {
     Classes::get().of(Opcode::MOV, &[])
 }
 
 /// Appends an instruction whose operands are physical registers.
-pub(crate) fn push_allocated(code: &mut Code, function: &Function, products: &ProductRegisters, inst: Inst) {
+pub(crate) fn push_allocated(code: &mut SchedCode, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
         return push_sched_barrier(code);
@@ -38,7 +38,7 @@ pub(crate) fn push_allocated(code: &mut Code, function: &Function, products: &Pr
 }
 
 /// Appends an instruction whose operands are SSA values.
-pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function, products: &ProductRegisters, inst: Inst) {
+pub fn push_values(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     let (opcode, effect) = match data.op {
         Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
@@ -67,7 +67,7 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
 }
 
 /// Appends a scheduling barrier that accesses no registers.
-fn push_sched_barrier(code: &mut Code) {
+fn push_sched_barrier(code: &mut SchedCode) {
     let new = NewItem {
         class: pseudo_class(),
         opcode: None,
@@ -95,7 +95,7 @@ struct ValueAccesses {
 
 impl ValueAccesses {
     /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
-    fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueAccesses {
+    fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<SchedClass>) -> ValueAccesses {
         let mut reg_accesses = ValueAccesses::default();
         let data = &function.insts[inst];
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
@@ -125,7 +125,7 @@ impl ValueAccesses {
     }
 
     /// Adds the registers of one source operand. `slot` is the index of the operand slot, from 0.
-    fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<Class>, slot: usize) {
+    fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<SchedClass>, slot: usize) {
         let Some(part) = operand.part() else { return };
         let file = function.values[part.value].file;
         let is_tied = matches!(operand.role, Role::Tied(_));
@@ -143,7 +143,7 @@ impl ValueAccesses {
 }
 
 /// Returns the ordering constraints of a machine instruction on values.
-fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> OrderEffect {
+fn effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> OrderEffect {
     let data = &function.insts[inst];
     let names = || {
         function.operands(inst).iter().filter_map(|operand| match operand.kind {
@@ -191,8 +191,8 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
 }
 
 /// Returns the address of a memory access, or `None` if the access size or the form of the address is unknown. Appends the base registers
-/// to [`Code::address_registers`].
-fn address_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, described: &MemoryAccess) -> Option<Address> {
+/// to [`SchedCode::address_registers`].
+fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, inst: Inst, described: &MemoryAccess) -> Option<Address> {
     if described.bytes == 0 {
         return None;
     }

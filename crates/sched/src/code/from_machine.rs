@@ -3,14 +3,14 @@
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
-use oriole_hardware::{Class, Classes};
+use oriole_hardware::{Classes, SchedClass};
 use oriole_ir::{MemoryAccess, Order};
-use oriole_isa::{AccessPlace, Accesses, Instruction, Opcode, RegFile, Value, accesses};
+use oriole_isa::{AccessPlace, Accesses, Instruction, Opcode, OperandValue, RegFile, accesses};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{Address, AliasSpace, Code, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass, RegisterGroup};
+use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass, RegisterGroup, SchedCode};
 
 /// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
@@ -18,14 +18,14 @@ const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Unif
 const FILE_SIZE: u32 = 256;
 
 /// Returns code on physical registers without items, with one register group per register.
-pub fn empty() -> Code {
+pub fn empty() -> SchedCode {
     static GROUPS: LazyLock<Vec<RegisterGroup>> = LazyLock::new(|| {
         FILES
             .iter()
             .flat_map(|&file| (0..FILE_SIZE).map(move |_| RegisterGroup { class: RegisterClass::of_file(file), weight: 1 }))
             .collect()
     });
-    Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
+    SchedCode::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
 
 /// Returns the index of a physical register in the scheduler's numbering of all register files; `None` if the scheduler tracks no
@@ -36,7 +36,7 @@ pub fn register(file: RegFile, number: u16) -> Option<u32> {
 }
 
 /// Returns the items of decoded instructions.
-pub fn code(instructions: &[Instruction]) -> Code {
+pub fn code(instructions: &[Instruction]) -> SchedCode {
     let mut code = empty();
     for instruction in instructions {
         push(&mut code, instruction, AccessKnowledge::Nothing);
@@ -57,10 +57,10 @@ pub fn code(instructions: &[Instruction]) -> Code {
 /// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are scheduling barriers.
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
-pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bool) {
+pub fn push_foreign(code: &mut SchedCode, instruction: &Instruction, is_relocated: bool) {
     push(code, instruction, AccessKnowledge::Nothing);
     let Some(item) = code.items.last_mut() else { return };
-    let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)));
+    let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Relative(_)));
     let parts_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
     let orders_warpgroup_products = instruction.opcode.is_warpgroup_product() || instruction.opcode == Opcode::WARPGROUP;
@@ -91,8 +91,8 @@ pub enum AccessKnowledge<'a> {
 }
 
 /// Appends an instruction. `known` is the compiler's description of its memory access.
-pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'_>) {
-    let class = Class::of(instruction);
+pub fn push(code: &mut SchedCode, instruction: &Instruction, known: AccessKnowledge<'_>) {
+    let class = SchedClass::of(instruction);
     let found = accesses(instruction);
     let (reads, writes) = reg_accesses(instruction, class, &found);
     let effect = effect_of(code, instruction, &found, known);
@@ -115,7 +115,7 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'
 type RegAccesses = SmallVec<[RegAccess; 8]>;
 
 /// Returns the registers that an instruction reads and those that it writes.
-fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (RegAccesses, RegAccesses) {
+fn reg_accesses(instruction: &Instruction, class: SchedClass, found: &Accesses) -> (RegAccesses, RegAccesses) {
     let (mut reads, mut writes) = (RegAccesses::new(), RegAccesses::new());
     let written = instruction.written();
     // The slot of a source is the number of sources before it; results do not count.
@@ -145,7 +145,7 @@ fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (R
 }
 
 /// Returns the ordering constraints of an instruction.
-fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
+fn effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
     let described = match known {
         AccessKnowledge::Nothing => None,
         AccessKnowledge::Access(access) | AccessKnowledge::Relocated(access) => Some(access),
@@ -157,7 +157,7 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         }
         OpcodeOrder::Order(effect) => effect,
         OpcodeOrder::State => effect::special_register_effect(instruction.operands.iter().filter_map(|operand| match operand.value {
-            Value::Name(name) => Some(name),
+            OperandValue::Name(name) => Some(name),
             _ => None,
         })),
         OpcodeOrder::Constant => {
@@ -239,10 +239,10 @@ pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
 }
 
 /// Returns the address of a memory access, or `None` if it has none or its size is unknown. Appends the base registers to
-/// [`Code::address_registers`].
-fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, described: Option<&MemoryAccess>) -> Option<Address> {
+/// [`SchedCode::address_registers`].
+fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, described: Option<&MemoryAccess>) -> Option<Address> {
     let (number, address) = instruction.operands.iter().enumerate().find_map(|(number, operand)| match &operand.value {
-        Value::Address(address) => Some((number, address)),
+        OperandValue::Address(address) => Some((number, address)),
         _ => None,
     })?;
     let bytes = match described {

@@ -1,6 +1,6 @@
 //! The scheduler's view of code: items with register accesses, ordering constraints and a timing class.
 //!
-//! [`Code`] is the input of the dependency graph, the checker and the scheduling backends; none of them sees any other form of the program.
+//! [`SchedCode`] is the input of the dependency graph, the checker and the scheduling backends; none of them sees any other form of the program.
 //! It is built from SSA values before register allocation and from physical registers afterwards ([`from_ir`]), and from decoded machine
 //! code ([`from_machine`]).
 //!
@@ -9,9 +9,9 @@
 //!
 //! **Scheduling barriers** ([`OrderEffect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
-//! ([`Code::regions`]); each region is scheduled separately.
+//! ([`SchedCode::regions`]); each region is scheduled separately.
 //!
-//! **Ordered registers** ([`Code::ordered_registers`]) are registers that an item neither reads nor writes, but whose accesses must not
+//! **Ordered registers** ([`SchedCode::ordered_registers`]) are registers that an item neither reads nor writes, but whose accesses must not
 //! move across it. Fences and waits of asynchronous matrix products have them.
 
 mod effect;
@@ -23,7 +23,7 @@ mod value_numbers;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use oriole_hardware::{Class, Port};
+use oriole_hardware::{Port, SchedClass};
 use oriole_isa::{Opcode, RegFile};
 
 /// One register that an item reads or writes, with the port that determines its latency.
@@ -82,7 +82,7 @@ pub struct MemAccess {
 /// An address: a base (registers and [`Address::form`]) plus a constant offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Index of the first base register in [`Code::address_registers`].
+    /// Index of the first base register in [`SchedCode::address_registers`].
     pub first_register: u32,
     /// Number of base registers.
     pub register_count: u16,
@@ -113,11 +113,11 @@ pub enum OrderEffect {
     SchedBarrier,
 }
 
-/// One instruction, as the scheduler sees it. Its register accesses are in the [`Code`] that contains it.
+/// One instruction, as the scheduler sees it. Its register accesses are in the [`SchedCode`] that contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
     /// The scheduling class in the hardware model.
-    pub class: Class,
+    pub class: SchedClass,
     /// The machine opcode. `None` for a pseudo operation, which takes no cycles.
     pub opcode: Option<Opcode>,
     /// Whether the item has a guard. Where the guard is false, the results keep their old values.
@@ -129,19 +129,19 @@ pub struct Item {
     pub exchanges_lanes: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
-    /// Index in [`Code::reg_accesses`] of the first read. The reads are followed by the writes.
+    /// Index in [`SchedCode::reg_accesses`] of the first read. The reads are followed by the writes.
     first_access: u32,
     /// Number of registers read.
     read_count: u16,
     /// Number of registers written, tied operands included.
     write_count: u16,
-    /// Index in [`Code::item_groups`] of the first register group read. The groups that are read are followed by those that are written.
+    /// Index in [`SchedCode::item_groups`] of the first register group read. The groups that are read are followed by those that are written.
     first_group: u32,
     /// Number of register groups read.
     read_group_count: u16,
     /// Number of register groups written.
     written_group_count: u16,
-    /// Index in [`Code::ordered`] of the first ordered register.
+    /// Index in [`SchedCode::ordered`] of the first ordered register.
     first_ordered: u32,
     /// Number of ordered registers of the item (registers that it does not access, but whose accesses must not move across it).
     ordered_count: u16,
@@ -189,7 +189,7 @@ pub struct RegisterGroup {
 
 /// A sequence of items in program order: one block, or several.
 #[derive(Clone, Default, Debug)]
-pub struct Code {
+pub struct SchedCode {
     /// The items in program order.
     pub items: Vec<Item>,
     /// Base registers of all addresses; see [`Address::first_register`].
@@ -208,11 +208,11 @@ pub struct Code {
     registers: u32,
 }
 
-/// The description of an item to append with [`Code::push`].
+/// The description of an item to append with [`SchedCode::push`].
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
     /// The scheduling class in the hardware model.
-    pub class: Class,
+    pub class: SchedClass,
     /// The machine opcode. `None` for a pseudo operation.
     pub opcode: Option<Opcode>,
     /// Whether the item has a guard; see [`Item::guarded`].
@@ -232,10 +232,10 @@ pub struct NewItem<'a> {
     pub tied_writes: usize,
 }
 
-impl Code {
+impl SchedCode {
     /// Returns code without items. `registers` is the number of different registers; `groups` lists all register groups.
-    pub fn new(registers: u32, groups: impl Into<Cow<'static, [RegisterGroup]>>) -> Code {
-        Code { registers, groups: groups.into(), ..Code::default() }
+    pub fn new(registers: u32, groups: impl Into<Cow<'static, [RegisterGroup]>>) -> SchedCode {
+        SchedCode { registers, groups: groups.into(), ..SchedCode::default() }
     }
 
     /// Returns the number of different registers, which is one more than the largest register number.
@@ -289,7 +289,7 @@ impl Code {
         &self.ordered[start..start + usize::from(item.ordered_count)]
     }
 
-    /// Appends the register groups of `reg_accesses`, each once, to [`Code::item_groups`]. Returns the number of groups appended.
+    /// Appends the register groups of `reg_accesses`, each once, to [`SchedCode::item_groups`]. Returns the number of groups appended.
     fn add_groups(&mut self, reg_accesses: &[RegAccess], group_of: &impl Fn(u32) -> u32) -> u16 {
         let start = self.item_groups.len();
         for access in reg_accesses {

@@ -36,7 +36,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::value_numbers::ValueNumbers;
-use super::{Code, from_machine};
+use super::{SchedCode, from_machine};
 
 /// For each fence, wait and descriptor update of a function, the registers whose accesses must not move across it (its *ordered
 /// registers*).
@@ -130,7 +130,7 @@ impl ProductRegisters {
     }
 
     /// Adds the ordered registers of `inst`, if it has any, to the last item of `code`, which must be the item of `inst`.
-    pub(super) fn add_to_last_item(&self, code: &mut Code, inst: Inst) {
+    pub(super) fn add_to_last_item(&self, code: &mut SchedCode, inst: Inst) {
         let Some(registers) = self.ordered_registers.get(&inst) else { return };
         code.add_ordered_to_last(registers.as_ref().unwrap_or(&self.common_registers).iter().copied());
         if let Some(item) = code.items.last_mut() {
@@ -220,7 +220,7 @@ mod tests {
     use crate::code::from_ir::push_values;
 
     /// Returns the items of the only block of a function on values.
-    fn code(body: &str) -> Code {
+    fn code(body: &str) -> SchedCode {
         let function = oriole_ir::text::parse(&format!("func kernel @f ssa {{\nbb0:\n{body}    EXIT\n}}")).unwrap().remove(0);
         let numbers = ValueNumbers::new(&function);
         let products = ProductRegisters::on_values(&function, &numbers);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     /// Moves the item at `from` to `to` and returns the verdict of the checker, and whether the dependency graph allows the new order.
-    fn check_move(code: &Code, from: usize, to: usize) -> (Result<(), OrderViolation>, bool) {
+    fn check_move(code: &SchedCode, from: usize, to: usize) -> (Result<(), OrderViolation>, bool) {
         // The last item, `EXIT`, is a scheduling barrier.
         let items = code.items.len() - 1;
         let mut order: Vec<usize> = (0..items).collect();

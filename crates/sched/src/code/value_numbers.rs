@@ -8,7 +8,7 @@ use std::ops::Range;
 use oriole_ir::{Function, Part, Value};
 use oriole_support::Index;
 
-use super::{Code, RegisterClass, RegisterGroup};
+use super::{RegisterClass, RegisterGroup, SchedCode};
 
 /// Largest width of a value, in registers, that is one register group.
 const MAX_GROUP_WIDTH: u8 = 4;
@@ -68,7 +68,7 @@ impl ValueNumbers {
     }
 
     /// Returns code without items for these register numbers.
-    pub fn empty(&self) -> Code {
-        Code::new(self.groups_of_registers.len() as u32, self.groups.clone())
+    pub fn empty(&self) -> SchedCode {
+        SchedCode::new(self.groups_of_registers.len() as u32, self.groups.clone())
     }
 }

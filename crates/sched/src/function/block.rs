@@ -5,7 +5,7 @@ use super::{ScheduleError, Scheduler, Stats};
 use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
 use crate::carried::carried_edges;
 use crate::check::{self};
-use crate::code::Code;
+use crate::code::SchedCode;
 use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::occupancy_tradeoff::BlockOutcome;
@@ -71,7 +71,7 @@ impl Scheduler<'_> {
     /// registers.
     pub(super) fn schedule_with_budget(
         &self,
-        code: &Code,
+        code: &SchedCode,
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
@@ -90,7 +90,7 @@ impl Scheduler<'_> {
     /// the target is searched first.
     pub(super) fn find_order(
         &self,
-        code: &Code,
+        code: &SchedCode,
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
@@ -120,7 +120,7 @@ impl Scheduler<'_> {
     /// Returns `None` if the order that is found does not need fewer registers.
     fn find_near_source(
         &self,
-        code: &Code,
+        code: &SchedCode,
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
@@ -150,7 +150,7 @@ impl Scheduler<'_> {
     /// smaller budget, then in `reduce-reg`.
     fn find_within_budget(
         &self,
-        code: &Code,
+        code: &SchedCode,
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
@@ -205,7 +205,7 @@ impl Scheduler<'_> {
     /// the end of the previous execution.
     pub(super) fn carried_dependences<F: Fn(u32) -> Option<u32>>(
         &self,
-        code: &Code,
+        code: &SchedCode,
         (block, range): (Block, &Range<usize>),
         flow: &ControlFlow,
         sources: impl FnOnce() -> F,
@@ -223,7 +223,7 @@ impl Scheduler<'_> {
     /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
     pub(super) fn schedule_regions(
         &self,
-        code: &Code,
+        code: &SchedCode,
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         settings: &Settings,
@@ -287,7 +287,7 @@ impl Scheduler<'_> {
     pub(super) fn apply_order(
         &self,
         function: &mut Function,
-        code: &Code,
+        code: &SchedCode,
         block: Block,
         range: &Range<usize>,
         attempt: Option<BlockOrder>,
@@ -313,14 +313,14 @@ impl Scheduler<'_> {
 
 impl BlockOrder {
     /// Appends the items of a region to the order.
-    fn add_region(&mut self, code: &Code, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlightResults<'_>) {
+    fn add_region(&mut self, code: &SchedCode, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlightResults<'_>) {
         let start = self.order.len();
         self.order.extend(order);
         self.order[start..].iter().for_each(|&position| in_flight.step(code, &code.items[position]));
     }
 
     /// Appends a scheduling barrier to the order and updates the register pressure.
-    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlightResults<'_>) {
+    fn add_barrier(&mut self, code: &SchedCode, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlightResults<'_>) {
         tracker.step_barrier(code, barrier);
         self.add_region(code, [barrier], in_flight);
     }

@@ -10,7 +10,7 @@ use oriole_ir::analysis::{ControlFlow, Loops};
 use super::{BlockScratch, ChunkCode, ScheduleError, Scheduler, Stats, chunks};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
 use crate::code::products::ProductRegisters;
-use crate::code::{Code, from_ir, from_machine};
+use crate::code::{SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::pressure::{BlockLiveness, PressureTracker};
@@ -41,7 +41,7 @@ impl Scheduler<'_> {
         let other = Scheduler { backend: Backend::C, ..*self };
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, other.backend.strategy().chunk_threshold()) {
-            let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, &products, inst);
+            let push = |code: &mut SchedCode, inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {

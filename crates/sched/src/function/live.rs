@@ -1,7 +1,7 @@
 //! The registers that are live in a block of SSA code, and their maximum number for an order of the block.
 
 use crate::code::products::ProductRegisters;
-use crate::code::{Code, REGISTER_CLASSES, from_ir};
+use crate::code::{REGISTER_CLASSES, SchedCode, from_ir};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function};
@@ -57,7 +57,7 @@ pub(super) fn elementwise_max(first: Counts, second: Counts) -> Counts {
 
 /// Returns the maximum number of live registers of each class in a block, for a given order.
 pub(super) fn peak_pressure(
-    code: &Code,
+    code: &SchedCode,
     range: &Range<usize>,
     tracker: &mut PressureTracker,
     liveness: BlockLiveness<'_>,

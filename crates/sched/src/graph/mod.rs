@@ -27,7 +27,7 @@ use std::ops::Range;
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::{Opcode, RegFile};
 
-use crate::code::{Code, Item, OrderEffect, RegAccess};
+use crate::code::{Item, OrderEffect, RegAccess, SchedCode};
 pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
@@ -243,13 +243,18 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Builds the graph of a region, which must not contain scheduling barriers. No operand is in flight when the region starts.
-    pub fn build(&mut self, code: &Code, region: Range<usize>) -> Graph {
+    pub fn build(&mut self, code: &SchedCode, region: Range<usize>) -> Graph {
         self.build_with_in_flight_results(code, region, &|_| 0)
     }
 
     /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until` returns for a register the cycles from the
     /// start of the region until its latest result arrives.
-    pub(crate) fn build_with_in_flight_results(&mut self, code: &Code, region: Range<usize>, cycles_until: &impl Fn(u32) -> u32) -> Graph {
+    pub(crate) fn build_with_in_flight_results(
+        &mut self,
+        code: &SchedCode,
+        region: Range<usize>,
+        cycles_until: &impl Fn(u32) -> u32,
+    ) -> Graph {
         let mut starts = Vec::with_capacity(region.len());
         self.stamp += 1;
         self.readers.clear();
@@ -274,7 +279,7 @@ impl<'m> GraphBuilder<'m> {
 
     /// Returns, for each item, the read-after-write latency from its issue to the scheduling barrier after the region, in cycles. 0 if the
     /// scheduling barrier does not read the item's results, or if no scheduling barrier follows.
-    fn barrier_latencies(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
+    fn barrier_latencies(&self, code: &SchedCode, region: &Range<usize>) -> Vec<u16> {
         let mut latencies = vec![0; region.len()];
         let Some(barrier) = code.items.get(region.end).filter(|item| item.effect == OrderEffect::SchedBarrier) else { return latencies };
         for access in code.reads(barrier) {
@@ -291,7 +296,7 @@ impl<'m> GraphBuilder<'m> {
     /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the scheduling barrier after the region reads must be
     /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_CYCLES`] later, because
     /// control takes that long to reach a reader.
-    fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
+    fn tails(&self, code: &SchedCode, graph: &Graph) -> Vec<u16> {
         let has_barrier = code.items.get(graph.region.end).is_some_and(|item| item.effect == OrderEffect::SchedBarrier);
         let tail = |(node, item): (usize, &Item)| {
             let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
@@ -304,7 +309,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Returns the typical tail of each item ([`Graph::typical_tail`]), in cycles. Instructions of variable latency keep their tail.
-    fn typical_tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
+    fn typical_tails(&self, code: &SchedCode, graph: &Graph) -> Vec<u16> {
         let typical = |(node, item): (usize, &Item)| {
             let tail = graph.tails[node];
             if tail == 0 || self.model.time(item.class).is_some() {
@@ -336,7 +341,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Adds the edges of an item that follow from its registers, and updates the state of these registers.
-    fn add_register_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+    fn add_register_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         for access in code.reads(item) {
             let state = *self.register(access.register);
             if state.writer != NONE {
@@ -362,9 +367,9 @@ impl<'m> GraphBuilder<'m> {
         }
     }
 
-    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::ordered_registers`]). The
+    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`SchedCode::ordered_registers`]). The
     /// item counts as a reader, which waits for the latest result, and as a writer, which later readers follow.
-    fn add_ordered_register_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+    fn add_ordered_register_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         for &register in code.ordered_registers(item) {
             let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
             let state = *self.register(register);
@@ -383,7 +388,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Adds the WAW and WAR edges of one write, and makes `node` the last writer of the register.
-    fn overwrite(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
+    fn overwrite(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
         let state = *self.register(access.register);
         if state.writer != NONE && state.writer != node {
             let first = &code.items[region.start + state.writer as usize];
@@ -406,7 +411,7 @@ impl<'m> GraphBuilder<'m> {
 
     /// Adds the edges of an item that do not follow from registers. Runs before [`GraphBuilder::add_register_edges`], for two reasons: the
     /// last writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
-    fn add_order_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+    fn add_order_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         if item.effect == OrderEffect::None && !item.needs_convergence {
             return;
         }

@@ -3,11 +3,11 @@ use crate::check::{self, OrderViolation};
 use crate::code::{AliasSpace, MemAccess, MemAccessKind, from_machine};
 use oriole_isa::{Target, parse};
 
-fn code(lines: &[&str]) -> Code {
+fn code(lines: &[&str]) -> SchedCode {
     from_machine::code(&lines.iter().map(|line| parse(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect::<Vec<_>>())
 }
 
-fn graph(code: &Code) -> Graph {
+fn graph(code: &SchedCode) -> Graph {
     let model = Model::of(Target::parse("sm_90a").unwrap());
     GraphBuilder::new(model, code.registers()).build(code, 0..code.items.len())
 }
@@ -162,12 +162,12 @@ impl Random {
 }
 
 /// Returns the item that last wrote `register` before index `place` of an order.
-fn writer(code: &Code, order: &[usize], place: usize, register: u32) -> Option<usize> {
+fn writer(code: &SchedCode, order: &[usize], place: usize, register: u32) -> Option<usize> {
     order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
 /// Returns whether all reads, all guarded writes and the end of the code see the same writers in both orders.
-fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
+fn same_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
     let same = |old_place: usize, new_place: usize, register: u32| {
         writer(code, old, old_place, register) == writer(code, new, new_place, register)
     };
@@ -184,7 +184,7 @@ fn is_memory(access: &MemAccess) -> bool {
 }
 
 /// Returns whether two items must keep their order regardless of registers. Applies the rules directly, pair by pair.
-fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
+fn conflict(code: &SchedCode, old: &[usize], first: usize, second: usize) -> bool {
     let (a, b) = (&code.items[first], &code.items[second]);
     let is_strong =
         |item: &Item| matches!(item.effect, OrderEffect::Clock) || matches!(item.effect, OrderEffect::Access(access) if access.strong);

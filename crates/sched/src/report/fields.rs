@@ -6,7 +6,7 @@
 //!
 //! Instructions for warp-group matrix products and tensor memory are newer than the names and have no field. They count only in the total.
 
-use oriole_hardware::Class;
+use oriole_hardware::SchedClass;
 use oriole_isa::{Opcode, Symbol};
 
 use crate::backend::AllocationStage;
@@ -154,7 +154,7 @@ pub(crate) fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str]
 }
 
 /// Returns the index in [`fields_of_stage`] of the field that an instruction counts for, or `None` if it has no field.
-pub(crate) fn field_of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
+pub(crate) fn field_of(stage: AllocationStage, class: SchedClass, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = FIELDS_OF_CLASSES.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
         AllocationStage::Pre => row.1,
@@ -213,7 +213,7 @@ mod tests {
             ("HMMA.16816.F16 R4, R8, R12, R4", None, Some("hmma16816f16")),
         ] {
             let instruction = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            let class = Class::of(&instruction);
+            let class = SchedClass::of(&instruction);
             let field =
                 |stage| field_of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| fields_of_stage(stage)[field]);
             assert_eq!((field(AllocationStage::Pre), field(AllocationStage::Post)), (before, after), "{text}");

@@ -7,12 +7,12 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use oriole_hardware::Class;
+use oriole_hardware::SchedClass;
 use oriole_ir::Inst;
 use rustc_hash::FxHashMap;
 
 use super::timeline::ControlLookup;
-use crate::code::Code;
+use crate::code::SchedCode;
 
 /// A kind of dependence whose distance, in issue cycles, is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl DistanceKind {
     }
 
     /// Returns the category of the results of an instruction class, or `None` if their distances are not measured.
-    fn of_class(class: Class) -> Option<DistanceKind> {
+    fn of_class(class: SchedClass) -> Option<DistanceKind> {
         match class.name() {
             "load_shared" => Some(DistanceKind::Lds),
             "load_global" => Some(DistanceKind::Ldg),
@@ -95,7 +95,7 @@ fn issue_slots(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> 
 /// Adds the distances in one block to `distances`.
 pub(crate) fn add_block(
     distances: &mut LatencyDistances,
-    code: &Code,
+    code: &SchedCode,
     range: &Range<usize>,
     insts: &[Inst],
     controls: Option<ControlLookup<'_>>,

@@ -14,7 +14,7 @@ use super::fields;
 use super::latency_hiding::{self, LatencyDistances};
 use super::timeline::{self, ControlLookup, FlowSummary, HardwareFigures, InFlightAtBoundary, LatencyAssumption, Listing, Timing};
 use crate::backend::AllocationStage;
-use crate::code::{Code, Item, RegisterClass};
+use crate::code::{Item, RegisterClass, SchedCode};
 use crate::function::LiveValues;
 use crate::pressure::PressureTracker;
 use oriole_hardware::units::UNITS;
@@ -391,7 +391,7 @@ impl FunctionStatistics {
         &mut self,
         function: &Function,
         block: Block,
-        code: &Code,
+        code: &SchedCode,
         positions: &Range<usize>,
         figures: HardwareFigures<'_>,
         executions: f64,

@@ -20,7 +20,7 @@ use oriole_support::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::products::ProductRegisters;
-use crate::code::{Code, from_ir, from_machine};
+use crate::code::{SchedCode, from_ir, from_machine};
 use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
 
@@ -61,7 +61,7 @@ pub type ControlLookup<'a> = &'a dyn Fn(Inst) -> Control;
 /// The scheduler items of a function, block by block.
 pub struct Listing {
     /// The items of all blocks.
-    pub code: Code,
+    pub code: SchedCode,
     /// The blocks in layout order, each with the range of its items.
     pub blocks: Vec<(Block, Range<usize>)>,
     /// Numbers of the virtual registers that stand for SSA values in the listing. `None` after register allocation, when operands are
@@ -182,7 +182,7 @@ impl InFlightAtBoundary {
 /// Estimates the issue cycles of a block from operand latencies and units. `in_flight` has the results in flight at its start, and is
 /// replaced by those at its end.
 pub(crate) fn by_operands(
-    code: &Code,
+    code: &SchedCode,
     range: &Range<usize>,
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
@@ -239,7 +239,7 @@ pub(crate) fn by_operands(
 /// Estimates the issue cycles of a block from its control words. `in_flight` has the scoreboards in flight at its start, and is replaced by
 /// those at its end.
 pub fn by_controls(
-    code: &Code,
+    code: &SchedCode,
     (range, insts): (&Range<usize>, &[Inst]),
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_hardware::Model;
-use oriole_isa::{Instruction, Opcode, RegFile, Value};
+use oriole_isa::{Instruction, Opcode, OperandValue, RegFile};
 
 use super::boundary::{BoundaryState, InFlightAtBoundary, Pending};
 use super::reuse::Kept;
@@ -64,14 +64,14 @@ pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], mod
 fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> Next {
     let instruction = &instructions[number];
     let target = instruction.operands.iter().find_map(|operand| match operand.value {
-        Value::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
+        OperandValue::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
         _ => None,
     });
     // `BRA.CONV` and `BRA.DIV` branch depending on whether the warp is converged.
     let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
     let is_conditional = asks_warp
         || !instruction.guard.is_always()
-        || instruction.operands.iter().any(|operand| matches!(operand.value, Value::Register(_, Some(_))) || operand.not);
+        || instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Register(_, Some(_))) || operand.not);
     let with_fall_through = |mut targets: Vec<usize>| {
         if is_conditional {
             targets.push(number + 1);

@@ -1,7 +1,7 @@
 //! Reduces an instruction to the facts that the hazard check needs: register accesses, scoreboards, in-order groups, reuse.
 
-use oriole_hardware::{Class, Classes, ControlRules, Model, Port};
-use oriole_isa::{AccessPlace, Control, Instruction, Opcode, Operand, RegFile, Value, accesses};
+use oriole_hardware::{Classes, ControlRules, Model, Port, SchedClass};
+use oriole_isa::{AccessPlace, Control, Instruction, Opcode, Operand, OperandValue, RegFile, accesses};
 use smallvec::SmallVec;
 
 use super::Register;
@@ -16,7 +16,7 @@ pub struct RegAccess {
 /// An instruction: its register accesses and its control word.
 #[derive(Clone, Debug)]
 pub struct Step {
-    pub class: Class,
+    pub class: SchedClass,
     pub control: Control,
     pub reads: SmallVec<[RegAccess; 8]>,
     pub writes: SmallVec<[RegAccess; 4]>,
@@ -64,7 +64,7 @@ pub enum WarpgroupRole {
 impl Step {
     /// Extracts the facts from a decoded instruction.
     pub fn new(instruction: &Instruction, model: &Model) -> Step {
-        let class = Class::of(instruction);
+        let class = SchedClass::of(instruction);
         let is_redux = instruction.opcode == Opcode::REDUX;
         let written = instruction.written();
         let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
@@ -138,7 +138,8 @@ fn is_matrix_group(instruction: &Instruction) -> bool {
 fn scoreboards_set_by(instruction: &Instruction) -> (u8, u8) {
     // Index 6 does not exist in hardware and signals nothing.
     let bit = |scoreboard: Option<u8>| scoreboard.filter(|&index| index < MATRIX_GROUPS).map_or(0, |index| 1 << index);
-    let names_group = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"));
+    let names_group =
+        instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Name(name) if name.spelling() == "gsb0"));
     let group = u8::from(is_matrix_group(instruction) && names_group) << MATRIX_GROUPS;
     let (results, reads) = (bit(instruction.control.write_barrier) | group, bit(instruction.control.read_barrier));
     (results, reads)
@@ -146,7 +147,7 @@ fn scoreboards_set_by(instruction: &Instruction) -> (u8, u8) {
 
 /// Returns whether an operand is a predicate other than the constant true.
 fn is_condition(operand: &Operand) -> bool {
-    operand.not || matches!(operand.value, Value::Register(_, Some(_)))
+    operand.not || matches!(operand.value, OperandValue::Register(_, Some(_)))
 }
 
 /// An entry of a reuse cache: each cache has slots, and each slot one entry per register bank.
@@ -158,7 +159,7 @@ pub struct ReuseEntry {
 }
 
 /// Returns the reuse-cache entries an instruction reads through; none for units without a cache, which do not affect the other caches.
-fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> SmallVec<[(ReuseEntry, Register, bool); 3]> {
+fn cached(instruction: &Instruction, class: SchedClass, rules: &ControlRules) -> SmallVec<[(ReuseEntry, Register, bool); 3]> {
     let mut entries = SmallVec::new();
     let Some(cache) = rules.reuse_cache(class) else { return entries };
     for access in accesses(instruction).iter().filter(|access| !access.written && access.file == RegFile::General) {
@@ -175,14 +176,14 @@ fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> Smal
 /// Decodes an instruction that waits for a count; see [`Step::count_wait`].
 fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
     let number = |at: usize| match instruction.operands.get(at)?.value {
-        Value::Integer(number) => u32::try_from(number).ok(),
+        OperandValue::Integer(number) => u32::try_from(number).ok(),
         _ => None,
     };
     match (instruction.opcode, &instruction.operands.first()?.value) {
-        (Opcode::DEPBAR, Value::Register(RegFile::Scoreboard, Some(scoreboard))) if *scoreboard < u16::from(MATRIX_GROUPS) => {
+        (Opcode::DEPBAR, OperandValue::Register(RegFile::Scoreboard, Some(scoreboard))) if *scoreboard < u16::from(MATRIX_GROUPS) => {
             Some((*scoreboard as u8, number(1)?))
         }
-        (Opcode::WARPGROUP, Value::Name(_)) => Some((MATRIX_GROUPS, number(1)?)),
+        (Opcode::WARPGROUP, OperandValue::Name(_)) => Some((MATRIX_GROUPS, number(1)?)),
         _ => None,
     }
 }
@@ -190,7 +191,7 @@ fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
 /// Decodes the set of scoreboards of `DEPBAR`; see [`Step::also_waits`].
 fn also_waits(instruction: &Instruction) -> u8 {
     let set = instruction.operands.iter().find_map(|operand| match operand.value {
-        Value::Set(bits) if instruction.opcode == Opcode::DEPBAR => Some(bits as u8),
+        OperandValue::Set(bits) if instruction.opcode == Opcode::DEPBAR => Some(bits as u8),
         _ => None,
     });
     set.unwrap_or(0) & ((1 << MATRIX_GROUPS) - 1)

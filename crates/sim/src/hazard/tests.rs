@@ -199,7 +199,7 @@ fn with_calls(calls: usize) -> Vec<Instruction> {
 
 #[test]
 fn many_calls_of_one_function_are_followed() {
-    let calls = 20_000;
+    let calls = 4_000;
     let mut code = with_calls(calls);
     let check = |code: &[Instruction]| check_function(code, &[], &|_| Vec::new(), Model::of(target()));
     let found = check(&code);

@@ -5,14 +5,17 @@
 //! frame or an entry of the [pool](Program::pool) of constants. The pool also holds addresses of global variables, which are filled in when
 //! a program is loaded.
 
-use oriole_sem::sparse::SparseLayout;
-use oriole_sem::warpgroup::{Arithmetic, Major};
-use oriole_sem::{Format, Int, Mode};
+mod matrix;
+
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;
 use crate::image::Outside;
 use crate::sampling::Geometry;
+
+pub(crate) use matrix::{
+    Accumulator, Element, Fragment, FragmentMove, GroupMatrix, GroupProduct, Matrix, MatrixKind, Mma, QuadMma, Role, Sparsity,
+};
 
 /// Index of a register in a frame. A 128-bit register occupies two, a vector register one or two per element.
 pub(crate) type Slot = u32;
@@ -292,22 +295,6 @@ pub(crate) enum ImageAccessKind {
     Size(usize),
 }
 
-/// `ldmatrix`, `stmatrix`, `movmatrix`
-pub(crate) struct Matrix {
-    pub(crate) kind: MatrixKind,
-    pub(crate) transposed: bool,
-    pub(crate) address: Address,
-    pub(crate) registers: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MatrixKind {
-    Load,
-    Store,
-    Move,
-}
-
 /// `cp.async`
 pub(crate) struct CopyAsync {
     pub(crate) to: Address,
@@ -317,44 +304,6 @@ pub(crate) struct CopyAsync {
     pub(crate) source_bytes: Option<Source>,
     /// Predicate that makes all bytes zero.
     pub(crate) ignored: Option<Source>,
-}
-
-/// The distribution of a matrix of `wmma` over the registers of a warp (`run/fragment.rs`).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fragment {
-    pub(crate) role: Role,
-    /// Length of the rows of A and the columns of B.
-    pub(crate) depth: usize,
-    /// Bits of an element in memory.
-    pub(crate) element_bits: usize,
-    /// Whether a group of four threads holds a row of the matrix; otherwise a column.
-    pub(crate) lines_are_rows: bool,
-    /// Number of different registers; a longer list repeats them.
-    pub(crate) registers: usize,
-}
-
-/// What a matrix of `wmma` is for the product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// The operand of which the machine takes 16 lines at once, or 8 if it has no more.
-    First { lines: usize },
-    /// The operand of which the machine takes 8 lines at once.
-    Second,
-    /// C or D, with this number of lines.
-    Sum { lines: usize },
-}
-
-/// `wmma.load` or `wmma.store`
-pub(crate) struct FragmentMove {
-    pub(crate) fragment: Fragment,
-    pub(crate) address: Address,
-    /// Distance of rows or columns in memory, in elements.
-    pub(crate) stride: Source,
-    pub(crate) is_row_major: bool,
-    /// The registers that are stored; none for a load.
-    pub(crate) sources: Box<[Source]>,
-    /// The registers that are loaded; none for a store.
-    pub(crate) destinations: Box<[Slot]>,
 }
 
 /// The kind of an instruction on a barrier in shared memory.
@@ -432,93 +381,6 @@ pub(crate) struct Bulk {
     pub(crate) blocks: Option<Source>,
     /// Element size in bytes and operation of a reduction.
     pub(crate) reduction: Option<(u8, Update)>,
-}
-
-/// `mma.sync`, or a part of `wmma.mma`
-pub(crate) struct Mma {
-    /// Rows of A. B always has eight columns.
-    pub(crate) rows: usize,
-    /// Length of the rows of A and the columns of B.
-    pub(crate) depth: usize,
-    pub(crate) a: Element,
-    pub(crate) b: Element,
-    pub(crate) accumulator: Accumulator,
-    /// Whether C and D are pairs of halves, although the sum has single precision.
-    pub(crate) has_half_c: bool,
-    pub(crate) has_half_d: bool,
-    /// For a sparse matrix A: which of its elements are stored.
-    pub(crate) sparsity: Option<Sparsity>,
-    pub(crate) a_registers: Box<[Source]>,
-    pub(crate) b_registers: Box<[Source]>,
-    pub(crate) c_registers: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
-}
-
-/// `mma.sync.m8n8k4` of f16: four products, each of eight threads
-pub(crate) struct QuadMma {
-    pub(crate) a_is_by_rows: bool,
-    pub(crate) b_is_by_rows: bool,
-    pub(crate) has_half_c: bool,
-    pub(crate) has_half_d: bool,
-    pub(crate) a_registers: Box<[Source]>,
-    pub(crate) b_registers: Box<[Source]>,
-    pub(crate) c_registers: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
-}
-
-/// The form of a sparse matrix A and the register with the metadata of each thread.
-#[derive(Clone, Copy)]
-pub(crate) struct Sparsity {
-    pub(crate) layout: SparseLayout,
-    pub(crate) metadata: Source,
-}
-
-/// `wgmma.mma_async`
-pub(crate) struct GroupProduct {
-    /// Columns of B. A always has 64 rows, 16 for each warp.
-    pub(crate) columns: usize,
-    /// Length of the rows of A and the columns of B.
-    pub(crate) depth: usize,
-    pub(crate) arithmetic: Arithmetic,
-    pub(crate) a: GroupMatrix,
-    /// For a sparse matrix A: which of its elements are stored.
-    pub(crate) sparsity: Option<Sparsity>,
-    /// Descriptor of B.
-    pub(crate) b: Source,
-    pub(crate) b_major: Major,
-    /// Predicate under which the old accumulator is added.
-    pub(crate) adds: Source,
-    pub(crate) accumulator: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
-}
-
-/// The matrix A of `wgmma.mma_async`.
-pub(crate) enum GroupMatrix {
-    Registers(Box<[Source]>),
-    Shared { descriptor: Source, major: Major },
-}
-
-/// The type of the elements of A or B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Element {
-    /// Occupies `bits` bits of a register, of which the lowest `unused` are ignored.
-    Float {
-        format: Format,
-        bits: u32,
-        unused: u32,
-    },
-    Int(Int),
-    Bit,
-}
-
-/// The type of the accumulator, and how products are summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accumulator {
-    Half,
-    Single,
-    Double(Mode),
-    Integer { clamps: bool },
-    Bits { and: bool },
 }
 
 /// A parameter of a call, as seen by the caller or the callee.

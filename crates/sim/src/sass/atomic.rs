@@ -62,7 +62,7 @@ fn atomic(site: &Site<'_>) -> Built {
         } else if operands.next_is_predicate() {
             done = Some(operands.predicate_destination()?).filter(|place| *place != PredicateDestination::new(None, false));
         }
-        if !matches!(operands.peek().map(|operand| &operand.value), Some(oriole_isa::Value::Address(_))) {
+        if !matches!(operands.peek().map(|operand| &operand.value), Some(oriole_isa::OperandValue::Address(_))) {
             let place = operands.wide_destination(registers)?;
             let Destination::General(row) = place else { return Err(site.unsupported("an atomic to a uniform register")) };
             d = row;

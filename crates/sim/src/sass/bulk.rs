@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use oriole_isa::{Opcode, RegFile, Value};
+use oriole_isa::{Opcode, OperandValue, RegFile};
 
 use super::atomic::{Update, async_update, bulk_update};
 use super::fault::Fault;
@@ -101,8 +101,8 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 }
 
 /// Takes an address in brackets, which is one uniform register, and returns its row.
-fn uniform_row(site: &Site<'_>, operand: &Value) -> Result<Row, super::step::Unsupported> {
-    let Value::Address(address) = operand else { return Err(site.unsupported("a copy without an address")) };
+fn uniform_row(site: &Site<'_>, operand: &OperandValue) -> Result<Row, super::step::Unsupported> {
+    let OperandValue::Address(address) = operand else { return Err(site.unsupported("a copy without an address")) };
     let registers: Vec<_> = address.parts.iter().flat_map(|part| &part.registers).collect();
     match registers[..] {
         [register] if register.file == RegFile::Uniform => Ok(Row::source(register.number)),
@@ -264,7 +264,7 @@ fn issue(world: &mut World<'_>, copy: Copy) -> Result<(), String> {
 /// Builds `STAS [d], value` and `REDAS [d], value`: a pair of registers has the address and that of the barrier to signal.
 fn store_async(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
-    let Value::Address(address) = &operands.take()?.value else { return Err(site.unsupported("a store without an address")) };
+    let OperandValue::Address(address) = &operands.take()?.value else { return Err(site.unsupported("a store without an address")) };
     // The zero register of the uniform file is part of the address.
     let registers = address.parts.iter().flat_map(|part| &part.registers).filter(|register| register.number.is_some());
     let registers: Vec<_> = registers.collect();

@@ -1,6 +1,6 @@
 //! Loads from constant banks: `LDC`, `ULDC`, `LDCU`. Those without an address register become moves of an immediate.
 
-use oriole_isa::{AddressPart, AddressRegister, Opcode, RegFile, Value};
+use oriole_isa::{AddressPart, AddressRegister, Opcode, OperandValue, RegFile};
 
 use super::constants::Constants;
 use super::fault::Fault;
@@ -44,7 +44,7 @@ fn load(site: &Site<'_>) -> Built {
     }
     let mut operands = site.operands();
     let d = operands.wide_destination(width.registers())?;
-    let Value::Address(address) = &operands.take()?.value else {
+    let OperandValue::Address(address) = &operands.take()?.value else {
         return Err(site.unsupported("constants without an address"));
     };
     let ("c", [bank, place]) = (address.word.spelling(), &address.parts[..]) else {

@@ -7,7 +7,7 @@
 //! program hangs). Threads at different `WARPSYNC.COLLECTIVE`s do: all continue together at one of them, and at `ENDCOLLECTIVE` each goes
 //! to the address its own `WARPSYNC.COLLECTIVE` names.
 
-use oriole_isa::{Opcode, RegFile, Value};
+use oriole_isa::{Opcode, OperandValue, RegFile};
 
 use super::convergence::BARRIERS;
 use super::load::INSTRUCTION;
@@ -181,7 +181,7 @@ fn branch(site: &Site<'_>) -> Built {
         condition = uniform;
     }
     let mut test = Test::Always;
-    if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Uniform, _))) {
+    if matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Uniform, _))) {
         let mask = operands.input()?;
         let (mask, invert) = (mask.source, mask.invert);
         test = match site.one_of(&[(".DIV", false), (".CONV", true)]) {
@@ -194,7 +194,7 @@ fn branch(site: &Site<'_>) -> Built {
     } else if site.has(".CONV") {
         test = Test::Converged { mask: Source::Immediate(!0), invert: false };
     }
-    let Value::Relative(distance) = operands.take()?.value else {
+    let OperandValue::Relative(distance) = operands.take()?.value else {
         return Err(site.unsupported("a branch without a target"));
     };
     let branch_target = BranchTarget::At(site.next().wrapping_add_signed(distance));
@@ -209,9 +209,9 @@ fn jump(site: &Site<'_>) -> Built {
     let is_absolute = site.has(".ABS");
     let base = if is_absolute { 0 } else { site.next() };
     let branch_target = match &operands.take()?.value {
-        Value::Relative(distance) => BranchTarget::At(site.next().wrapping_add_signed(*distance)),
-        Value::Integer(address) => BranchTarget::At(*address as u64),
-        Value::RegisterAndNumber(file, number, place) => {
+        OperandValue::Relative(distance) => BranchTarget::At(site.next().wrapping_add_signed(*distance)),
+        OperandValue::Integer(address) => BranchTarget::At(*address as u64),
+        OperandValue::RegisterAndNumber(file, number, place) => {
             let address = match file {
                 RegFile::General => WideSource::General(Row::source(site.checked(*number, 2)?)),
                 RegFile::Uniform => WideSource::Uniform(Row::source(*number)),
@@ -219,7 +219,7 @@ fn jump(site: &Site<'_>) -> Built {
             };
             BranchTarget::Register { address, base: base.wrapping_add_signed(place.number) }
         }
-        Value::Address(_) => {
+        OperandValue::Address(_) => {
             let mut again = site.operands();
             again.optional_predicate()?;
             let constant = again.wide_input()?;
@@ -239,7 +239,7 @@ fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), Unsupported> {
 /// Takes a convergence barrier and returns its number.
 fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
     match operands.take()?.value {
-        Value::Register(RegFile::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
+        OperandValue::Register(RegFile::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
         ref other => Err(Unsupported(format!("expected a convergence barrier, found {other:?}"))),
     }
 }
@@ -258,9 +258,9 @@ fn move_barrier(site: &Site<'_>) -> Built {
     let clear = site.has(".CLEAR");
     let mut operands = site.operands();
     match &operands.peek().map(|operand| &operand.value) {
-        Some(Value::Register(RegFile::General, _)) => {
+        Some(OperandValue::Register(RegFile::General, _)) => {
             let d = operands.destination()?;
-            if let Some(Value::Name(name)) = operands.peek().map(|operand| &operand.value) {
+            if let Some(OperandValue::Name(name)) = operands.peek().map(|operand| &operand.value) {
                 return match name.spelling() {
                     "MACTIVE" => Ok(compute(move |warp, mask| warp.write(d, mask, &[mask; 32]))),
                     other => Err(site.unsupported(format!("thread state {other}"))),
@@ -274,9 +274,9 @@ fn move_barrier(site: &Site<'_>) -> Built {
                 }
             }))
         }
-        Some(Value::Register(RegFile::Convergence, _)) => {
+        Some(OperandValue::Register(RegFile::Convergence, _)) => {
             let barrier = barrier_number(&mut operands)?;
-            if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Convergence, _))) {
+            if matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
                 return Ok(compute(move |warp, _| {
                     warp.barriers.copy(from, barrier);
@@ -292,7 +292,7 @@ fn move_barrier(site: &Site<'_>) -> Built {
             }))
         }
         // The mask of collective operations is implied: the group itself is the set of participants.
-        Some(Value::Name(name)) if name.spelling() == "MCOLLECTIVE" => Ok(Action::Nothing),
+        Some(OperandValue::Name(name)) if name.spelling() == "MCOLLECTIVE" => Ok(Action::Nothing),
         other => Err(site.unsupported(format!("a move to {other:?}"))),
     }
 }
@@ -303,7 +303,7 @@ fn gather(site: &Site<'_>) -> Built {
     let condition = operands.optional_predicate()?;
     let mask = if site.has(".ALL") { Source::Immediate(!0) } else { operands.input()?.source };
     if site.has(".COLLECTIVE") {
-        let Value::Relative(distance) = operands.take()?.value else {
+        let OperandValue::Relative(distance) = operands.take()?.value else {
             return Err(site.unsupported("a collective operation without end"));
         };
         return Ok(Action::Flow(Flow::Collect { condition, mask, after: site.next().wrapping_add_signed(distance) }));

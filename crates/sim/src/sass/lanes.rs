@@ -1,6 +1,6 @@
 //! Operations across the threads of a warp. Only the active threads of the group take part.
 
-use oriole_isa::{Opcode, RegFile, Value};
+use oriole_isa::{Opcode, OperandValue, RegFile};
 use oriole_sem::float::{Extreme, ExtremeMode, min_max};
 use oriole_sem::format::F32;
 use oriole_sem::warp::{Shuffle, shuffle};
@@ -148,7 +148,7 @@ fn elect(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let p = operands.predicate_destination()?;
     let d = operands.destination()?;
-    let by_mask = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Uniform, _)));
+    let by_mask = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Uniform, _)));
     let (mask_source, predicate) = if by_mask { (Some(operands.input()?), None) } else { (None, Some(operands.predicate()?)) };
     Ok(compute(move |warp, mask| {
         let candidates = match (mask_source, predicate) {

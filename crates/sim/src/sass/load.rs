@@ -3,7 +3,7 @@
 //! Addresses are fixed: functions follow each other from [`CODE_START`], variables from [`GLOBALS_START`]. So everything except the
 //! parameters is known before a launch. Functions of the driver (such as `vprintf`) get addresses after the last function.
 
-use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_cubin::section::{Content, SectionKind};
 use oriole_cubin::symbol::SymbolSection;
 use oriole_cubin::{Cubin, CubinIndex};
@@ -239,9 +239,9 @@ fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<S
     }
     for function in cubin.kernels() {
         let Some(&index) = by_name.get(function.name) else { continue };
-        let of_symbol = |code: InfoCode| known.function_value(function.symbol, code);
+        let of_symbol = |code: AttributeCode| known.function_value(function.symbol, code);
         let attributes = known.function_attributes(function.name);
-        let stack = match of_symbol(InfoCode::MIN_STACK_SIZE).or(of_symbol(InfoCode::FRAME_SIZE)) {
+        let stack = match of_symbol(AttributeCode::MIN_STACK_SIZE).or(of_symbol(AttributeCode::FRAME_SIZE)) {
             Some(UNKNOWN_STACK) => OPEN_STACK,
             size => size.unwrap_or(0),
         };
@@ -251,7 +251,7 @@ fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<S
         });
         let triple = |code| {
             attributes.iter().find(|attribute| attribute.code == code).and_then(|attribute| match &attribute.value {
-                Value::Words(words) => <[u32; 3]>::try_from(&words[..]).ok(),
+                AttributeValue::Words(words) => <[u32; 3]>::try_from(&words[..]).ok(),
                 _ => None,
             })
         };
@@ -259,13 +259,13 @@ fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<S
             function.name.to_owned(),
             Kernel {
                 function: index,
-                registers: of_symbol(InfoCode::REGCOUNT).map_or(255, |count| count.min(255) as u16),
+                registers: of_symbol(AttributeCode::REGCOUNT).map_or(255, |count| count.min(255) as u16),
                 parameters_start: parameters_start(attributes).unwrap_or(SystemLayout::of(target).parameters),
                 parameters: parameters(attributes),
                 stack,
                 shared,
-                cluster: triple(InfoCode::CTA_PER_CLUSTER),
-                required_block: triple(InfoCode::REQNTID),
+                cluster: triple(AttributeCode::CTA_PER_CLUSTER),
+                required_block: triple(AttributeCode::REQNTID),
             },
         );
     }
@@ -275,7 +275,7 @@ fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<S
 /// Returns the offset of the parameters in constant bank 0; `None` for a kernel without parameters.
 fn parameters_start(attributes: &[Attribute]) -> Option<u32> {
     attributes.iter().find_map(|attribute| match attribute.value {
-        Value::ParameterBank(bank) => Some(u32::from(bank.offset)),
+        AttributeValue::ParameterBank(bank) => Some(u32::from(bank.offset)),
         _ => None,
     })
 }
@@ -285,8 +285,8 @@ fn parameters(attributes: &[Attribute]) -> Vec<(u32, u32)> {
     let mut parameters: Vec<(u16, u32, u32)> = attributes
         .iter()
         .filter_map(|attribute| match attribute.value {
-            Value::Parameter(parameter) => Some((parameter.ordinal, u32::from(parameter.offset), u32::from(parameter.size))),
-            Value::ParameterV2(parameter) => Some((parameter.ordinal, u32::from(parameter.offset), u32::from(parameter.size))),
+            AttributeValue::Parameter(parameter) => Some((parameter.ordinal, u32::from(parameter.offset), u32::from(parameter.size))),
+            AttributeValue::ParameterV2(parameter) => Some((parameter.ordinal, u32::from(parameter.offset), u32::from(parameter.size))),
             _ => None,
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Moves between registers and register files, reads of special registers, packing of predicates.
 
-use oriole_isa::{LaunchLayout, Opcode, SystemLayout, Value};
+use oriole_isa::{LaunchLayout, Opcode, OperandValue, SystemLayout};
 
 use super::launch::CLUSTER_SIZE_WORD;
 use super::site::Site;
@@ -200,7 +200,7 @@ const TIMER_START: u64 = 0x1234_0000_0000;
 fn special(site: &Site<'_>, count: u16) -> Built {
     let mut operands = site.operands();
     let d = operands.wide_destination(count)?;
-    let Value::Name(name) = operands.take()?.value else {
+    let OperandValue::Name(name) = operands.take()?.value else {
         return Err(site.unsupported("a special register without a name"));
     };
     let low = Special::of(name.spelling()).ok_or_else(|| site.unsupported(format!("special register {}", name.spelling())))?;
@@ -291,7 +291,7 @@ fn code_address(site: &Site<'_>) -> Built {
     let d: Destination = operands.wide_destination(2)?;
     let address = match operands.peek().map(|operand| &operand.value) {
         None => site.address,
-        Some(Value::Relative(distance)) => site.next().wrapping_add_signed(*distance),
+        Some(OperandValue::Relative(distance)) => site.next().wrapping_add_signed(*distance),
         Some(other) => return Err(site.unsupported(format!("the address of {other:?}"))),
     };
     let (low, high) = (Source::Immediate(address as u32), Source::Immediate((address >> 32) as u32));

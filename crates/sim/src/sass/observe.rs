@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use oriole_isa::{Instruction, RegFile, Target, Value};
+use oriole_isa::{Instruction, OperandValue, RegFile, Target};
 use rustc_hash::FxHashMap;
 
 use super::warp::{Mask, PredicateSource, Row, Source, Warp, first};
@@ -123,7 +123,7 @@ impl Observer for Trace {
         let written = issue.instruction.written();
         let writes = written.contains(&true);
         for (operand, written) in issue.instruction.operands.iter().zip(written) {
-            let Value::Register(file, number) = operand.value else { continue };
+            let OperandValue::Register(file, number) = operand.value else { continue };
             if written != writes || number.is_none() {
                 continue;
             }

@@ -4,7 +4,7 @@
 //! each one to a [`Source`], a [`Destination`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built
 //! for one launch. The decoder yields every operand of the form, including those that the text omits.
 
-use oriole_isa::{Instruction, NumberFormat, Opcode, Operand, RegFile, Target, Value};
+use oriole_isa::{Instruction, NumberFormat, Opcode, Operand, OperandValue, RegFile, Target};
 
 use super::constants::Constants;
 use super::step::Unsupported;
@@ -89,7 +89,7 @@ impl<'a> Site<'a> {
 
 /// Returns the suffixes of an operand. For a constant, the decoder stores them with the address parts.
 pub fn suffixes(operand: &Operand) -> impl Iterator<Item = &'static str> {
-    let parts = if let Value::Address(address) = &operand.value { &address.parts[..] } else { &[] };
+    let parts = if let OperandValue::Address(address) = &operand.value { &address.parts[..] } else { &[] };
     operand.suffixes.iter().chain(parts.iter().flat_map(|part| &part.suffixes)).map(|symbol| symbol.spelling())
 }
 
@@ -126,7 +126,7 @@ impl<'a> Operands<'a> {
 
     /// Returns whether the next operand is a predicate of either datapath.
     pub fn next_is_predicate(&self) -> bool {
-        matches!(self.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Predicate | RegFile::UniformPredicate, _)))
+        matches!(self.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, _)))
     }
 
     /// Takes a destination register of either datapath.
@@ -137,8 +137,10 @@ impl<'a> Operands<'a> {
     /// Takes the first of `count` consecutive destination registers.
     pub fn wide_destination(&mut self, count: u16) -> Result<Destination, Unsupported> {
         match self.take()?.value {
-            Value::Register(RegFile::General, number) => Ok(Destination::General(Row::destination(self.site.checked(number, count)?))),
-            Value::Register(RegFile::Uniform, number) => Ok(Destination::Uniform(Row::destination(number))),
+            OperandValue::Register(RegFile::General, number) => {
+                Ok(Destination::General(Row::destination(self.site.checked(number, count)?)))
+            }
+            OperandValue::Register(RegFile::Uniform, number) => Ok(Destination::Uniform(Row::destination(number))),
             ref other => Err(Unsupported(format!("expected a register to write, found {other:?}"))),
         }
     }
@@ -146,8 +148,10 @@ impl<'a> Operands<'a> {
     /// Takes a destination predicate of either datapath.
     pub fn predicate_destination(&mut self) -> Result<PredicateDestination, Unsupported> {
         match self.take()?.value {
-            Value::Register(RegFile::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
-            Value::Register(RegFile::UniformPredicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), true)),
+            OperandValue::Register(RegFile::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
+            OperandValue::Register(RegFile::UniformPredicate, number) => {
+                Ok(PredicateDestination::new(number.map(|number| number as u8), true))
+            }
             ref other => Err(Unsupported(format!("expected a predicate to write, found {other:?}"))),
         }
     }
@@ -156,8 +160,10 @@ impl<'a> Operands<'a> {
     pub fn predicate(&mut self) -> Result<PredicateSource, Unsupported> {
         let operand = self.take()?;
         match operand.value {
-            Value::Register(RegFile::Predicate, number) => Ok(PredicateSource::new(number.map(|number| number as u8), false, operand.not)),
-            Value::Register(RegFile::UniformPredicate, number) => {
+            OperandValue::Register(RegFile::Predicate, number) => {
+                Ok(PredicateSource::new(number.map(|number| number as u8), false, operand.not))
+            }
+            OperandValue::Register(RegFile::UniformPredicate, number) => {
                 Ok(PredicateSource::new(number.map(|number| number as u8), true, operand.not))
             }
             ref other => Err(Unsupported(format!("expected a predicate, found {other:?}"))),
@@ -173,10 +179,10 @@ impl<'a> Operands<'a> {
     pub fn input(&mut self) -> Result<Input, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
-            Value::Register(RegFile::General, number) => Source::General(Row::source(self.site.checked(*number, 1)?)),
-            Value::Register(RegFile::Uniform, number) => Source::Uniform(Row::source(*number)),
-            Value::Integer(value) => Source::Immediate(*value as u32),
-            Value::Float(_, bits) => Source::Immediate(*bits as u32),
+            OperandValue::Register(RegFile::General, number) => Source::General(Row::source(self.site.checked(*number, 1)?)),
+            OperandValue::Register(RegFile::Uniform, number) => Source::Uniform(Row::source(*number)),
+            OperandValue::Integer(value) => Source::Immediate(*value as u32),
+            OperandValue::Float(_, bits) => Source::Immediate(*bits as u32),
             value => Source::Immediate(self.constant(value, 4)? as u32),
         };
         let Operand { negate, absolute, invert, .. } = *operand;
@@ -187,11 +193,11 @@ impl<'a> Operands<'a> {
     pub fn wide_input(&mut self) -> Result<WideInput, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
-            Value::Register(RegFile::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
-            Value::Register(RegFile::Uniform, number) => WideSource::Uniform(Row::source(*number)),
-            Value::Float(NumberFormat::F64High, bits) => WideSource::Immediate(bits << 32),
-            Value::Float(_, bits) => WideSource::Immediate(*bits),
-            Value::Integer(value) => WideSource::Immediate(*value as u64),
+            OperandValue::Register(RegFile::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
+            OperandValue::Register(RegFile::Uniform, number) => WideSource::Uniform(Row::source(*number)),
+            OperandValue::Float(NumberFormat::F64High, bits) => WideSource::Immediate(bits << 32),
+            OperandValue::Float(_, bits) => WideSource::Immediate(*bits),
+            OperandValue::Integer(value) => WideSource::Immediate(*value as u64),
             value => WideSource::Immediate(self.constant(value, 8)?),
         };
         let Operand { negate, absolute, invert, .. } = *operand;
@@ -201,7 +207,7 @@ impl<'a> Operands<'a> {
     /// Takes a general register as the first of `count` that are read, and returns its row.
     pub fn rows(&mut self, count: u16) -> Result<Row, Unsupported> {
         match self.take()?.value {
-            Value::Register(RegFile::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
+            OperandValue::Register(RegFile::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
             ref other => Err(Unsupported(format!("expected a register, found {other:?}"))),
         }
     }
@@ -209,14 +215,14 @@ impl<'a> Operands<'a> {
     /// Takes a plain number, such as the truth table of `LOP3`.
     pub fn number(&mut self) -> Result<i64, Unsupported> {
         match self.take()?.value {
-            Value::Integer(value) => Ok(value),
+            OperandValue::Integer(value) => Ok(value),
             ref other => Err(Unsupported(format!("expected a number, found {other:?}"))),
         }
     }
 
     /// Returns the value of `c[bank][offset]`.
-    fn constant(&self, value: &Value, bytes: u32) -> Result<u64, Unsupported> {
-        let Value::Address(address) = value else {
+    fn constant(&self, value: &OperandValue, bytes: u32) -> Result<u64, Unsupported> {
+        let OperandValue::Address(address) = value else {
             return Err(Unsupported(format!("cannot read an operand {value:?}")));
         };
         match &address.parts[..] {

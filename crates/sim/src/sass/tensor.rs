@@ -11,7 +11,7 @@
 //! A double takes two registers; for the layout they count as one. Of a sparse matrix A (`.SP`) only half of the elements are stored;
 //! metadata in one more register say which ([`oriole_sem::sparse`]). `HMMA.884` is in [`quad_products`].
 
-use oriole_isa::{Opcode, Target, Value};
+use oriole_isa::{Opcode, OperandValue, Target};
 use oriole_sem::float::{Mode, fma};
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, F64, Format, Rounding, TF32};
 use oriole_sem::int::{Int, S32};
@@ -167,7 +167,7 @@ fn bits(site: &Site<'_>) -> Built {
 /// Takes the first of `count` source registers. `None` is the zero register, which is wide enough for any operand.
 pub(super) fn matrix(operands: &mut Operands<'_>, count: u16) -> Result<Option<Row>, Unsupported> {
     let operand = operands.peek().ok_or_else(|| Unsupported("too few operands".into()))?;
-    let is_zero = matches!(operand.value, oriole_isa::Value::Register(_, None));
+    let is_zero = matches!(operand.value, oriole_isa::OperandValue::Register(_, None));
     if operand.negate || operand.absolute {
         return Err(Unsupported("negated matrices".into()));
     }
@@ -187,7 +187,7 @@ impl Sparsity {
     pub fn take(operands: &mut Operands<'_>, element_bits: usize, depth: usize) -> Result<Sparsity, Unsupported> {
         let metadata = operands.rows(1)?;
         // Where all threads contribute, there may be no selector.
-        let has_selector = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Integer(_)));
+        let has_selector = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Integer(_)));
         let selector = if has_selector { operands.number()? as usize } else { 0 };
         Ok(Sparsity { layout: SparseLayout { element_bits: element_bits as u32, depth, selector }, metadata })
     }

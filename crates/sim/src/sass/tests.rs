@@ -500,7 +500,7 @@ fn no_word_makes_it_panic() {
         let exit = encode(&oriole_isa::parse("EXIT").unwrap(), target).unwrap();
         for id in oriole_isa::table::FormId::all() {
             let form = id.form();
-            for round in 0..8 {
+            for round in 0..3 {
                 let noise = random() << 84 ^ random() << 42 ^ random();
                 // Guards are true in most rounds, and register numbers small.
                 let noise = if round == 0 {
@@ -522,5 +522,5 @@ fn no_word_makes_it_panic() {
         }
     }
     assert!(panics.is_empty(), "{} words, among them\n{}", panics.len(), panics[..panics.len().min(20)].join("\n"));
-    assert!(executed > 5000 && failed > 1000, "{executed} words executed, {failed} failed with an error");
+    assert!(executed > 1800 && failed > 375, "{executed} words executed, {failed} failed with an error");
 }

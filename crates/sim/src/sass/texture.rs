@@ -11,7 +11,7 @@
 //!
 //! The components of the mask go to `lower`, from the third on to `upper`.
 
-use oriole_isa::{Opcode, RegFile, Value};
+use oriole_isa::{Opcode, OperandValue, RegFile};
 use oriole_kernel_test::Arrangement;
 
 use super::fault::Fault;
@@ -67,15 +67,15 @@ impl Operands {
         let mut found = Operands { general: Vec::new(), uniform: None, name: "", numbers: Vec::new() };
         for operand in &site.instruction.operands {
             match operand.value {
-                Value::Register(RegFile::General, number) => found.general.push(number),
-                Value::Register(RegFile::Uniform, number) => found.uniform = found.uniform.or(Some(number)),
-                Value::Register(RegFile::Predicate, None) => {}
-                Value::Register(RegFile::Predicate, Some(_)) => return Err(site.unsupported("whether texture data is resident")),
+                OperandValue::Register(RegFile::General, number) => found.general.push(number),
+                OperandValue::Register(RegFile::Uniform, number) => found.uniform = found.uniform.or(Some(number)),
+                OperandValue::Register(RegFile::Predicate, None) => {}
+                OperandValue::Register(RegFile::Predicate, Some(_)) => return Err(site.unsupported("whether texture data is resident")),
                 // Some forms have a name for a number that is always zero.
-                Value::Name(symbol) if symbol.spelling() == "0x0" => {}
-                Value::Name(symbol) => found.name = symbol.spelling(),
-                Value::Integer(number) if !found.name.is_empty() => found.numbers.push(number),
-                Value::Integer(_) => {}
+                OperandValue::Name(symbol) if symbol.spelling() == "0x0" => {}
+                OperandValue::Name(symbol) => found.name = symbol.spelling(),
+                OperandValue::Integer(number) if !found.name.is_empty() => found.numbers.push(number),
+                OperandValue::Integer(_) => {}
                 ref other => return Err(site.unsupported(format!("a texture operand {other:?}"))),
             }
         }
@@ -293,10 +293,10 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
     let (mut general, mut uniform, mut coordinates) = (Vec::new(), None, None);
     for operand in &site.instruction.operands {
         match &operand.value {
-            Value::Register(RegFile::General, number) => general.push(*number),
-            Value::Register(RegFile::Uniform, number) => uniform = uniform.or(Some(*number)),
-            Value::Register(RegFile::Predicate, None) | Value::Integer(_) => {}
-            Value::Address(address) => {
+            OperandValue::Register(RegFile::General, number) => general.push(*number),
+            OperandValue::Register(RegFile::Uniform, number) => uniform = uniform.or(Some(*number)),
+            OperandValue::Register(RegFile::Predicate, None) | OperandValue::Integer(_) => {}
+            OperandValue::Address(address) => {
                 let first = address.parts.iter().flat_map(|part| &part.registers).next();
                 coordinates = first.map(|register| site.checked(register.number, dimensions as u16).map(Row::source)).transpose()?;
             }

@@ -3,7 +3,7 @@
 //! Each warp computes its 16 rows by itself, at once. A program that waits for the results as it should does not notice; the hazard check
 //! reports the others. Shared memory is read when the product is issued.
 
-use oriole_isa::{Opcode, RegFile, Value};
+use oriole_isa::{Opcode, OperandValue, RegFile};
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, TF32};
 use oriole_sem::int::Int;
 use oriole_sem::warpgroup::{Arithmetic, Descriptor, Major, ROWS_PER_WARP, rows_from_registers};
@@ -80,7 +80,7 @@ fn arithmetic(site: &Site<'_>, negates: bool) -> Option<Arithmetic> {
 /// Takes the descriptors: the row of the first uniform register, and the modifiers.
 fn descriptors<'s>(operands: &mut Operands<'s>) -> Result<(Row, Vec<&'static str>), Unsupported> {
     let operand = operands.take()?;
-    let Value::Address(address) = &operand.value else { return Err(Unsupported("a product without descriptors".into())) };
+    let OperandValue::Address(address) = &operand.value else { return Err(Unsupported("a product without descriptors".into())) };
     let register = address.parts.first().and_then(|part| part.registers.first());
     let Some(register) = register.filter(|register| register.file == RegFile::Uniform) else {
         return Err(Unsupported("a descriptor that is not in uniform registers".into()));
@@ -95,13 +95,13 @@ fn product(site: &Site<'_>) -> Built {
     let is_half = site.has(".F16");
     let count = (columns / if is_half { 4 } else { 2 }) as u16;
     let mut operands = site.operands();
-    let is_empty = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(_, None)));
+    let is_empty = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(_, None)));
     if is_empty {
         return Ok(Action::Nothing);
     }
     let d = operands.wide_destination(count)?;
     let mut negates = false;
-    let is_in_registers = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(..)));
+    let is_in_registers = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(..)));
     let registers = if is_in_registers {
         negates ^= operands.peek().is_some_and(|operand| operand.negate);
         Some(operands.rows(4)?)
@@ -117,7 +117,7 @@ fn product(site: &Site<'_>) -> Built {
         None => MatrixA::Shared(SharedMatrix { descriptor, major: major(".tnspA") }),
     };
     let b = SharedMatrix { descriptor: descriptor.plus(2), major: major(".tnspB") };
-    let is_zero = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(_, None)));
+    let is_zero = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(_, None)));
     let c = operands.rows(count)?;
     let adds = operands.optional_predicate()?;
     let arithmetic = arithmetic(site, negates).ok_or_else(|| site.unsupported("products of these types"))?;

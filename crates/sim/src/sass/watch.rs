@@ -4,7 +4,7 @@
 //! finds the instruction and the thread that stored it last, and the preceding instructions of that thread's warp. Every store to the
 //! address counts, even one that does not change the value.
 
-use oriole_isa::{Opcode, Value};
+use oriole_isa::{Opcode, OperandValue};
 
 use super::constants::Constants;
 use super::memory::address::Address;
@@ -92,7 +92,7 @@ fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
         registers: u16::MAX,
     };
     let mut operands = site.operands();
-    while !matches!(operands.peek()?.value, Value::Address(_)) {
+    while !matches!(operands.peek()?.value, OperandValue::Address(_)) {
         operands.take().ok()?;
     }
     let addresses = Address::take(&site, &mut operands, true).ok()?.of(warp);

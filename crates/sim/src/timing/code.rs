@@ -7,8 +7,8 @@ use oriole_hardware::ThroughputClass;
 use oriole_hardware::costs::Costs;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
-use oriole_hardware::{Class, Model, Profile, Time};
-use oriole_isa::{AccessPlace, Control, Instruction, Opcode, RegFile, Target, Value, accesses};
+use oriole_hardware::{Model, Profile, SchedClass, Time};
+use oriole_isa::{AccessPlace, Control, Instruction, Opcode, OperandValue, RegFile, Target, accesses};
 use smallvec::SmallVec;
 
 use crate::sass::memory::address::Address;
@@ -179,7 +179,7 @@ impl Figures {
 
     /// Builds the model's view of `instruction` at byte address `address`.
     pub fn op(&self, address: u64, instruction: &Instruction, text: String) -> Op {
-        let class = Class::of(instruction);
+        let class = SchedClass::of(instruction);
         let work = self.work(class, instruction);
         let (pipe_use, busy) = self.pipe_use(class, instruction, &work);
         let time = self.model.time(class);
@@ -199,12 +199,12 @@ impl Figures {
     }
 
     /// Returns the published issue interval of a class in cycles per warp instruction and sub-partition; 1 if unpublished.
-    fn published(&self, class: Class) -> u32 {
+    fn published(&self, class: SchedClass) -> u32 {
         ThroughputClass::of(class).cycles(&self.rates, &self.machine).unwrap_or(1)
     }
 
     /// Returns the pipe of an instruction and the number of cycles for which the instruction occupies it.
-    fn pipe_use(&self, class: Class, instruction: &Instruction, work: &SharedUnitWork) -> (PipeUse, u32) {
+    fn pipe_use(&self, class: SchedClass, instruction: &Instruction, work: &SharedUnitWork) -> (PipeUse, u32) {
         let one = PipeUse::One;
         let cycles = self.published(class);
         match (class.attribute("rate").unwrap_or_default(), class.name()) {
@@ -242,7 +242,7 @@ impl Figures {
     }
 
     /// Returns the work for shared units, decoded from opcode and modifiers.
-    fn work(&self, class: Class, instruction: &Instruction) -> SharedUnitWork {
+    fn work(&self, class: SchedClass, instruction: &Instruction) -> SharedUnitWork {
         let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
         let (space, kind) = match instruction.opcode {
             Opcode::LDG => (Space::Global, TimedAccessKind::Load),
@@ -277,7 +277,7 @@ impl Figures {
         };
         let is_wide = matches!(space, Space::Generic | Space::Global);
         let address = instruction.operands.iter().rev().find_map(|operand| match &operand.value {
-            Value::Address(address) => match (address.word.spelling(), &address.parts[..]) {
+            OperandValue::Address(address) => match (address.word.spelling(), &address.parts[..]) {
                 ("", [part]) | ("desc", [_, part]) => Address::of_part(part, is_wide, says(".E")),
                 _ => None,
             },
@@ -319,14 +319,16 @@ fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
 /// waits for all of them.
 fn counted_scoreboards(instruction: &Instruction) -> u8 {
     let scoreboards = instruction.operands.iter().filter_map(|operand| match operand.value {
-        Value::Register(RegFile::Scoreboard, Some(number)) if instruction.opcode == Opcode::DEPBAR && number < 6 => Some(1 << number),
+        OperandValue::Register(RegFile::Scoreboard, Some(number)) if instruction.opcode == Opcode::DEPBAR && number < 6 => {
+            Some(1 << number)
+        }
         _ => None,
     });
     scoreboards.fold(0, |mask: u8, bit: u8| mask | bit)
 }
 
 /// Returns the registers read from the banks at issue. Memory instructions return none: they read their operands later.
-fn sources(class: Class, instruction: &Instruction) -> SmallVec<[Source; 3]> {
+fn sources(class: SchedClass, instruction: &Instruction) -> SmallVec<[Source; 3]> {
     if matches!(class.attribute("pipe"), Some("C" | "all")) {
         return SmallVec::new();
     }

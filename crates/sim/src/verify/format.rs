@@ -11,7 +11,7 @@
 //! - the section is a whole number of 8-instruction lines (`odd-bytes`, `odd-length`), and control never continues past its last
 //!   instruction that is not padding (`no-end`).
 
-use oriole_isa::{Control, Instruction, Opcode, Pipe, RegFile, Symbol, Value, accesses, encode, has_conflicting_signs};
+use oriole_isa::{Control, Instruction, Opcode, OperandValue, Pipe, RegFile, Symbol, accesses, encode, has_conflicting_signs};
 
 use super::section::INSTRUCTION_BYTES;
 use super::{FindingSink, Section};
@@ -52,7 +52,8 @@ fn end(section: &Section<'_>, sink: &mut FindingSink) {
     let last = section.instructions().filter(|(_, instruction)| instruction.opcode != Opcode::NOP).last();
     let leaves = |instruction: &Instruction| {
         let is_jump = matches!(instruction.opcode, Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::EXIT | Opcode::RET);
-        let is_condition = |value: &Value| matches!(value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, Some(_)));
+        let is_condition =
+            |value: &OperandValue| matches!(value, OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, Some(_)));
         is_jump && instruction.guard.is_always() && !instruction.operands.iter().any(|operand| operand.not || is_condition(&operand.value))
     };
     match last {
@@ -67,7 +68,8 @@ fn end(section: &Section<'_>, sink: &mut FindingSink) {
 /// Checks field values, undefined bits, and that re-encoding gives the same word.
 fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     let is_unspelled = |symbol: &Symbol| symbol.spelling().is_empty();
-    let names = instruction.operands.iter().filter_map(|operand| if let Value::Name(name) = &operand.value { Some(name) } else { None });
+    let names =
+        instruction.operands.iter().filter_map(|operand| if let OperandValue::Name(name) = &operand.value { Some(name) } else { None });
     let suffixes = instruction.operands.iter().flat_map(|operand| &operand.suffixes);
     let mnemonic = instruction.opcode.mnemonic();
     let steady = UNSTEADY.iter().filter(|(name, _)| *name == mnemonic).fold(!0, |steady, (_, bits)| steady & !bits);
@@ -92,8 +94,8 @@ const METADATA_REUSE: u8 = 1 << 3;
 
 /// Checks that reuse flags are set only for general registers.
 fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
-    let of_nothing = |value: &Value| {
-        !matches!(value, Value::Register(RegFile::General, Some(_)) | Value::RegisterAndNumber(RegFile::General, Some(_), _))
+    let of_nothing = |value: &OperandValue| {
+        !matches!(value, OperandValue::Register(RegFile::General, Some(_)) | OperandValue::RegisterAndNumber(RegFile::General, Some(_), _))
     };
     // ptxas leaves flags in the words of texture instructions and of DEPBAR, which reads no register.
     let may_have_stray_flags = instruction.opcode.properties().pipe == Pipe::Tex || instruction.opcode == Opcode::DEPBAR;
@@ -124,7 +126,7 @@ fn branch(section: &Section<'_>, number: usize, instruction: &Instruction, sink:
         return;
     }
     for operand in &instruction.operands {
-        let Value::Relative(distance) = operand.value else { continue };
+        let OperandValue::Relative(distance) = operand.value else { continue };
         let to = ((number + 1) * INSTRUCTION_BYTES) as i64 + distance;
         if distance % INSTRUCTION_BYTES as i64 != 0 {
             sink.hazard("branch-unaligned", number, format!("leads to {to:#x}, which is inside an instruction"));

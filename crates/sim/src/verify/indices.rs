@@ -10,7 +10,7 @@
 //! Note: a scoreboard at an instruction on doubles where their latency is fixed (`needs-none`). ptxas 13.2 sets them for sm_100, whose code
 //! also runs on sm_103, where the latency is variable.
 
-use oriole_isa::{Control, Instruction, Opcode, RegFile, Value};
+use oriole_isa::{Control, Instruction, Opcode, OperandValue, RegFile};
 
 use super::{FindingSink, Section};
 
@@ -58,10 +58,10 @@ fn depbar(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     for operand in &instruction.operands {
         sink.count(1);
         match operand.value {
-            Value::Register(RegFile::Scoreboard, scoreboard) if scoreboard.is_none_or(|index| index >= SCOREBOARDS) => {
+            OperandValue::Register(RegFile::Scoreboard, scoreboard) if scoreboard.is_none_or(|index| index >= SCOREBOARDS) => {
                 sink.hazard("no-such-scoreboard", number, "waits for a scoreboard that does not exist");
             }
-            Value::Integer(count) if count > HIGHEST_COUNT => {
+            OperandValue::Integer(count) if count > HIGHEST_COUNT => {
                 sink.hazard("count-too-high", number, format!("waits until {count} are left; a scoreboard counts to {HIGHEST_COUNT}"));
             }
             _ => {}

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeSet;
 
-use oriole_cubin::info::{Code, Value as AttributeValue};
-use oriole_isa::{Instruction, Opcode, RegFile, Value, accesses};
+use oriole_cubin::info::{AttributeCode, AttributeValue};
+use oriole_isa::{Instruction, Opcode, OperandValue, RegFile, accesses};
 
 use crate::hazard::Problem;
 use crate::hazard::flow::Next;
@@ -100,7 +100,7 @@ fn most_requested_registers(section: &Section<'_>) -> u32 {
     let requested =
         section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::USETMAXREG).flat_map(|(_, instruction)| {
             instruction.operands.iter().filter_map(|operand| match operand.value {
-                Value::Integer(count) => u32::try_from(count).ok(),
+                OperandValue::Integer(count) => u32::try_from(count).ok(),
                 _ => None,
             })
         });
@@ -130,8 +130,10 @@ fn registers(section: &Section<'_>, sink: &mut FindingSink) {
 fn barriers(section: &Section<'_>, sink: &mut FindingSink) {
     let stated = i64::from(section.index.cubin().sections()[section.number].barrier_count(section.attributes));
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
-        let index =
-            instruction.operands.first().and_then(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
+        let index = instruction
+            .operands
+            .first()
+            .and_then(|operand| if let OperandValue::Integer(index) = operand.value { Some(index) } else { None });
         if index.is_some_and(|index| index >= stated) && section.is_kernel {
             sink.hazard("barriers", number, format!("uses a barrier that the function does not have; it has {stated}"));
         }
@@ -152,7 +154,7 @@ fn lists(section: &Section<'_>, sink: &mut FindingSink) {
                 sink.hazard("offset-list", None, format!("EIATTR_{name} names {offset:#x}, which is no instruction of the section"));
             }
         }
-        if attribute.code == Code::EXIT_INSTR_OFFSETS {
+        if attribute.code == AttributeCode::EXIT_INSTR_OFFSETS {
             exits(section, offsets, sink);
         }
     }
@@ -191,7 +193,9 @@ fn places(section: &Section<'_>, sink: &mut FindingSink) {
 /// Checks that every convergence barrier of a `BSYNC` is an operand of some instruction that can set it up.
 fn convergence(section: &Section<'_>, sink: &mut FindingSink) {
     let of = |instruction: &Instruction| {
-        let register = |value: &Value| if let Value::Register(RegFile::Convergence, Some(number)) = value { Some(*number) } else { None };
+        let register = |value: &OperandValue| {
+            if let OperandValue::Register(RegFile::Convergence, Some(number)) = value { Some(*number) } else { None }
+        };
         instruction.operands.iter().find_map(|operand| register(&operand.value))
     };
     let prepares = |instruction: &Instruction| instruction.opcode != Opcode::BSYNC && instruction.opcode != Opcode::BREAK;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use oriole_cubin::info::{Attribute, Code, Value as AttributeValue};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::{CubinIndex, Function};
 use oriole_hardware::Model;
@@ -132,7 +132,7 @@ impl<'c> Section<'c> {
 fn indirect_branches(attributes: &[Attribute]) -> BTreeMap<u32, Vec<u32>> {
     let mut branches = BTreeMap::new();
     for attribute in attributes {
-        if let (Code::INDIRECT_BRANCH_TARGETS, AttributeValue::BranchTargets(list)) = (attribute.code, &attribute.value) {
+        if let (AttributeCode::INDIRECT_BRANCH_TARGETS, AttributeValue::BranchTargets(list)) = (attribute.code, &attribute.value) {
             branches.extend(list.iter().map(|branch| (branch.branch, branch.targets.clone())));
         }
     }

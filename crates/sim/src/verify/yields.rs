@@ -10,7 +10,7 @@
 //! no ordering effect (`long-pause`); and a branch to itself without yield (`spin-stays`). The one after the end of code yields, but ptxas
 //! writes endless loops of programs without it (250 in cuSPARSE).
 
-use oriole_isa::{Effect, Opcode, Value};
+use oriole_isa::{Effect, Opcode, OperandValue};
 
 use super::section::INSTRUCTION_BYTES;
 use super::{FindingSink, Section};
@@ -32,7 +32,8 @@ pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
         if control.stall == 0 && !control.stay && !orders {
             sink.note("long-pause", number, "stalls 0 cycles with yield, which is a long pause");
         }
-        let to_itself = |value: &Value| matches!(value, Value::Relative(distance) if *distance == -(INSTRUCTION_BYTES as i64));
+        let to_itself =
+            |value: &OperandValue| matches!(value, OperandValue::Relative(distance) if *distance == -(INSTRUCTION_BYTES as i64));
         let is_spin = instruction.opcode == Opcode::BRA && instruction.operands.iter().any(|operand| to_itself(&operand.value));
         if is_spin && control.stay && !section.is_patched(number) {
             sink.note("spin-stays", number, "branches to itself without letting other warps run");

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
-use oriole_cubin::info::{Attribute, Code, Parameter};
+use oriole_cubin::info::{Attribute, AttributeCode, Parameter};
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
-use oriole_kernel_test::{KernelTest, Value};
+use oriole_kernel_test::{KernelTest, ParameterValue};
 use oriole_sim::hazard::{Dependence, Problem};
 
 const INSTRUCTION_BYTES: u64 = 16;
@@ -131,10 +131,10 @@ impl Kernel {
         let mut end = 0;
         for (ordinal, parameter) in self.test.parameters.iter().enumerate() {
             let (size, alignment) = match &parameter.value {
-                Value::Buffer { .. } | Value::Image(_) => (8, 8),
-                Value::TensorMap(_) => (128, 64),
-                Value::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
-                Value::Bytes(bytes) => (bytes.len() as u16, 4),
+                ParameterValue::Buffer { .. } | ParameterValue::Image(_) => (8, 8),
+                ParameterValue::TensorMap(_) => (128, 64),
+                ParameterValue::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
+                ParameterValue::Bytes(bytes) => (bytes.len() as u16, 4),
             };
             let offset = u16::next_multiple_of(end, alignment);
             parameters.push(Parameter::plain(ordinal as u16, offset, size));
@@ -146,7 +146,7 @@ impl Kernel {
         let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let kernel = Function {
             registers: REGISTERS,
-            attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
+            attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, exits)]),
             parameter_bytes: end,
             shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
             frame: FrameInfo::plain(code.len() as u64),

@@ -1,7 +1,7 @@
 //! Generates function bodies: straight-line code, structured and irregular control flow.
 
 use super::{Context, Generator, Level};
-use crate::program::{Class, Condition, Edge, LoopStyle, Op, Stmt, Together, Trips};
+use crate::program::{Condition, Edge, LoopStyle, Op, OperandClass, Stmt, Together, Trips};
 use crate::table;
 
 /// Limit on the nesting of constructs.
@@ -82,7 +82,7 @@ impl Generator {
 
     /// Adds a guard to an operation, unless the operation writes the predicate.
     fn guard(&mut self, op: &mut Op) {
-        let name = self.read(Class::Pred);
+        let name = self.read(OperandClass::Pred);
         let not = if self.rng.chance(50) { "!" } else { "" };
         let writes_it = op.lines.iter().flatten().any(|token| matches!(token, crate::program::Token::Def { name: n, .. } if *n == name));
         if !writes_it {
@@ -135,11 +135,11 @@ impl Generator {
     fn condition(&mut self, uniform: bool) -> Condition {
         let negated = self.rng.chance(30);
         if !uniform && self.rng.chance(45) {
-            return Condition { setup: Vec::new(), register: self.read(Class::Pred), negated };
+            return Condition { setup: Vec::new(), register: self.read(OperandClass::Pred), negated };
         }
         let id = self.id();
         let register = format!("%k{id}");
-        let with_uniform = self.pool[Class::Uniform as usize] > 0;
+        let with_uniform = self.pool[OperandClass::Uniform as usize] > 0;
         let template = if uniform && with_uniform {
             format!("setp.{{eq/ne/lt/gt/le/ge}}.{{u32/s32}} {register}, $u, $ui")
         } else if uniform {
@@ -205,10 +205,10 @@ impl Generator {
         let mask = if room >= 8 { 7 } else { 1 | (room as u32 / 4) << 1 };
         let trips = match self.rng.below(4) {
             0 | 1 => Trips::Constant(self.rng.range(0, room as i64) as u32),
-            2 if self.pool[Class::Uniform as usize] > 0 => Trips::Masked { register: self.read(Class::Uniform), mask },
+            2 if self.pool[OperandClass::Uniform as usize] > 0 => Trips::Masked { register: self.read(OperandClass::Uniform), mask },
             _ => {
                 level = Level::Thread;
-                Trips::Masked { register: self.read(Class::B32), mask }
+                Trips::Masked { register: self.read(OperandClass::B32), mask }
             }
         };
         let style = *self.rng.pick(&[LoopStyle::DoUp, LoopStyle::DoUp, LoopStyle::WhileDown, LoopStyle::WideStride]);
@@ -260,7 +260,7 @@ impl Generator {
             3..=4 if self.rng.chance(60) => {
                 let number = if forward_only { *self.rng.pick(&[2, 4]) } else { *self.rng.pick(&[1, 2, 4, 8]) };
                 let targets = (0..number).map(|_| target(self)).collect();
-                Edge::Indexed { register: self.read(Class::B32), targets }
+                Edge::Indexed { register: self.read(OperandClass::B32), targets }
             }
             _ => {
                 let condition = self.condition(false);

@@ -5,22 +5,22 @@
 use super::{Callee, Context, Generator, Level};
 use crate::features::Feature;
 use crate::print::{declare, parameter_type};
-use crate::program::{Class, Condition, Function, Op, Passed, Stmt, Together};
+use crate::program::{Condition, Function, Op, OperandClass, Passed, Stmt, Together};
 
 /// Classes of parameters and results; repeated ones are more frequent.
-const PASSED: [Class; 12] = [
-    Class::B8,
-    Class::B16,
-    Class::B32,
-    Class::B32,
-    Class::B64,
-    Class::F16,
-    Class::F16x2,
-    Class::Bf16,
-    Class::Bf16x2,
-    Class::F32,
-    Class::F32,
-    Class::F64,
+const PASSED: [OperandClass; 12] = [
+    OperandClass::B8,
+    OperandClass::B16,
+    OperandClass::B32,
+    OperandClass::B32,
+    OperandClass::B64,
+    OperandClass::F16,
+    OperandClass::F16x2,
+    OperandClass::Bf16,
+    OperandClass::Bf16x2,
+    OperandClass::F32,
+    OperandClass::F32,
+    OperandClass::F64,
 ];
 /// Limit on the recursion depth; used as a mask.
 const DEEPEST_CALL: usize = 3;
@@ -205,7 +205,7 @@ impl Generator {
             // Threads that must stay together have to call the same function.
             let choice = match function.together {
                 Together::Thread => "selp.b64 %tf, %tf, %tg, $p",
-                _ if self.pool[Class::Uniform as usize] > 0 => {
+                _ if self.pool[OperandClass::Uniform as usize] > 0 => {
                     ".reg .pred %tu; setp.{eq/ne/lt}.u32 %tu, $u, $ui; selp.b64 %tf, %tf, %tg, %tu"
                 }
                 _ => "mov.b64 %tf, %tg",

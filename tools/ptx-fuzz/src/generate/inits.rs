@@ -2,7 +2,7 @@
 
 use super::{Context, Generator, Level};
 use crate::features::Feature;
-use crate::program::{CLASSES, Class, FLOAT_CELLS, Function, Op, PRIVATE_BYTES, SHARED_CELLS, Stmt, Together};
+use crate::program::{CLASSES, FLOAT_CELLS, Function, Op, OperandClass, PRIVATE_BYTES, SHARED_CELLS, Stmt, Together};
 use crate::reduce::edits::mentions;
 use crate::template::interesting;
 
@@ -13,11 +13,11 @@ impl Generator {
         let mut pool = [0; 12];
         for class in CLASSES {
             pool[class as usize] = match class {
-                Class::B32 => self.rng.range(4, 8) as usize + wide,
-                Class::B64 | Class::F32 | Class::B16 => self.rng.range(4, 5) as usize + wide / 3,
-                Class::Pred => self.rng.range(2, 5) as usize,
-                Class::Uniform if together == Together::Block => 2,
-                Class::Uniform => 0,
+                OperandClass::B32 => self.rng.range(4, 8) as usize + wide,
+                OperandClass::B64 | OperandClass::F32 | OperandClass::B16 => self.rng.range(4, 5) as usize + wide / 3,
+                OperandClass::Pred => self.rng.range(2, 5) as usize,
+                OperandClass::Uniform if together == Together::Block => 2,
+                OperandClass::Uniform => 0,
                 _ => self.rng.range(2, 3) as usize,
             };
         }
@@ -65,39 +65,39 @@ impl Generator {
         (function, slots)
     }
 
-    pub(super) fn registers(&self, pool: &[usize; 12]) -> Vec<(Class, String)> {
+    pub(super) fn registers(&self, pool: &[usize; 12]) -> Vec<(OperandClass, String)> {
         CLASSES.iter().flat_map(|&class| (0..pool[class as usize]).map(move |number| (class, class.register(number)))).collect()
     }
 
     /// Generates the initialization of a kernel's register: from the input buffer, a parameter, the thread index, or a constant.
-    fn kernel_init(&mut self, class: Class, name: &str) -> Op {
+    fn kernel_init(&mut self, class: OperandClass, name: &str) -> Op {
         let odd = self.rng.range(0, 40) * 8 + 8;
         let start = self.rng.below(256) * 8;
         let address = format!(
             ".reg .b64 %ta; .reg .b32 %tb; mad.lo.u32 %tb, %gtid, {odd}, {start}; and.b32 %tb, %tb, 0x7f8; cvt.u64.u32 %ta, %tb; add.u64 %ta, %ta, %in"
         );
         let template = match class {
-            Class::Uniform => self.choose(&format!("ld.param.u32 {name}, [{{n0/n1}}]")),
-            Class::Pred if self.rng.chance(50) => {
+            OperandClass::Uniform => self.choose(&format!("ld.param.u32 {name}, [{{n0/n1}}]")),
+            OperandClass::Pred if self.rng.chance(50) => {
                 let bit = 1 << self.rng.below(6);
                 format!(".reg .b32 %ta; and.b32 %ta, %lin, {bit}; setp.ne.u32 {name}, %ta, 0")
             }
-            Class::Pred => format!("{address}; ld.global.u8 %tb, [%ta]; setp.gt.u32 {name}, %tb, 127"),
+            OperandClass::Pred => format!("{address}; ld.global.u8 %tb, [%ta]; setp.gt.u32 {name}, %tb, 127"),
             _ if self.rng.chance(12) => return self.constant_init(class, name),
-            Class::B32 if self.rng.chance(15) => format!("mov.b32 {name}, %{}", self.rng.pick(&["lin", "gtid"])),
+            OperandClass::B32 if self.rng.chance(15) => format!("mov.b32 {name}, %{}", self.rng.pick(&["lin", "gtid"])),
             _ => format!("{address}; ld.global.{} {name}, [%ta]", class.register_type()),
         };
         self.plain(&template)
     }
 
-    pub(super) fn constant_init(&mut self, class: Class, name: &str) -> Op {
+    pub(super) fn constant_init(&mut self, class: OperandClass, name: &str) -> Op {
         let bits = interesting(&mut self.rng, class.bytes() as u32 * 8, class.is_float());
         let template = match class {
-            Class::B8 => format!(".reg .b32 %ta; mov.u32 %ta, {bits}; cvt.u8.u32 {name}, %ta"),
-            Class::F32 => format!("mov.f32 {name}, 0f{bits:08X}"),
-            Class::F64 => format!("mov.f64 {name}, 0d{bits:016X}"),
-            Class::Uniform if bits & 1 == 1 => format!("mov.u32 {name}, %{}", self.rng.pick(&["ntid.x", "nctaid.x", "ctaid.x"])),
-            Class::Pred => format!("setp.{}.u32 {name}, 0, 0", if bits & 1 == 1 { "eq" } else { "ne" }),
+            OperandClass::B8 => format!(".reg .b32 %ta; mov.u32 %ta, {bits}; cvt.u8.u32 {name}, %ta"),
+            OperandClass::F32 => format!("mov.f32 {name}, 0f{bits:08X}"),
+            OperandClass::F64 => format!("mov.f64 {name}, 0d{bits:016X}"),
+            OperandClass::Uniform if bits & 1 == 1 => format!("mov.u32 {name}, %{}", self.rng.pick(&["ntid.x", "nctaid.x", "ctaid.x"])),
+            OperandClass::Pred => format!("setp.{}.u32 {name}, 0, 0", if bits & 1 == 1 { "eq" } else { "ne" }),
             _ => format!("mov.{} {name}, {bits:#x}", class.register_type()),
         };
         self.plain(&template)
@@ -131,7 +131,7 @@ impl Generator {
             finish.push(self.plain(&format!("bar.sync 0; {}", digest("%scell", "shared", (SHARED_CELLS + FLOAT_CELLS) * 8, slot))));
         }
         if finish.is_empty() {
-            finish.push(self.plain(&observation(Class::B32, "%r0", 0)));
+            finish.push(self.plain(&observation(OperandClass::B32, "%r0", 0)));
         }
         let slots = finish.len();
         (finish, slots)
@@ -139,31 +139,31 @@ impl Generator {
 }
 
 /// Returns the template that stores a register; NaNs are made canonical.
-fn observation(class: Class, name: &str, slot: usize) -> String {
+fn observation(class: OperandClass, name: &str, slot: usize) -> String {
     match class {
-        Class::B8 => format!(".reg .b32 %ta; cvt.u32.u8 %ta, {name}; st.global.b32 [%out+{slot}], %ta"),
-        Class::B16 => format!("st.global.b16 [%out+{slot}], {name}"),
-        Class::B32 | Class::Uniform => format!("st.global.b32 [%out+{slot}], {name}"),
-        Class::B64 => format!("st.global.b64 [%out+{slot}], {name}"),
-        Class::F32 => format!(
+        OperandClass::B8 => format!(".reg .b32 %ta; cvt.u32.u8 %ta, {name}; st.global.b32 [%out+{slot}], %ta"),
+        OperandClass::B16 => format!("st.global.b16 [%out+{slot}], {name}"),
+        OperandClass::B32 | OperandClass::Uniform => format!("st.global.b32 [%out+{slot}], {name}"),
+        OperandClass::B64 => format!("st.global.b64 [%out+{slot}], {name}"),
+        OperandClass::F32 => format!(
             ".reg .f32 %ta; .reg .pred %tp; setp.nan.f32 %tp, {name}, {name}; selp.f32 %ta, 0f7FFFFFFF, {name}, %tp; st.global.f32 [%out+{slot}], %ta"
         ),
-        Class::F64 => format!(
+        OperandClass::F64 => format!(
             ".reg .f64 %ta; .reg .pred %tp; setp.nan.f64 %tp, {name}, {name}; selp.f64 %ta, 0d7FF8000000000000, {name}, %tp; st.global.f64 [%out+{slot}], %ta"
         ),
-        Class::F16 => format!(
+        OperandClass::F16 => format!(
             ".reg .b16 %ta; .reg .pred %tp; setp.nan.f16 %tp, {name}, {name}; selp.b16 %ta, 0x7FFF, {name}, %tp; st.global.b16 [%out+{slot}], %ta"
         ),
-        Class::Bf16 => format!(
+        OperandClass::Bf16 => format!(
             ".reg .b16 %ta; .reg .pred %tp; and.b16 %ta, {name}, 0x7FFF; setp.gt.u16 %tp, %ta, 0x7F80; selp.b16 %ta, 0x7FFF, {name}, %tp; st.global.b16 [%out+{slot}], %ta"
         ),
-        Class::F16x2 => format!(
+        OperandClass::F16x2 => format!(
             ".reg .b16 %ta, %tb; .reg .pred %tp, %tq; setp.nan.f16x2 %tp|%tq, {name}, {name}; mov.b32 <%ta, %tb>, {name}; selp.b16 %ta, 0x7FFF, %ta, %tp; selp.b16 %tb, 0x7FFF, %tb, %tq; st.global.v2.b16 [%out+{slot}], <%ta, %tb>"
         ),
-        Class::Bf16x2 => format!(
+        OperandClass::Bf16x2 => format!(
             ".reg .b16 %ta, %tb, %tc; .reg .pred %tp; mov.b32 <%ta, %tb>, {name}; and.b16 %tc, %ta, 0x7FFF; setp.gt.u16 %tp, %tc, 0x7F80; selp.b16 %ta, 0x7FFF, %ta, %tp; and.b16 %tc, %tb, 0x7FFF; setp.gt.u16 %tp, %tc, 0x7F80; selp.b16 %tb, 0x7FFF, %tb, %tp; st.global.v2.b16 [%out+{slot}], <%ta, %tb>"
         ),
-        Class::Pred => format!(".reg .b32 %ta; selp.u32 %ta, 1, 0, {name}; st.global.b32 [%out+{slot}], %ta"),
+        OperandClass::Pred => format!(".reg .b32 %ta; selp.u32 %ta, 1, 0, {name}; st.global.b32 [%out+{slot}], %ta"),
     }
 }
 

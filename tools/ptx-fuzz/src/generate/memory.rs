@@ -2,7 +2,7 @@
 
 use super::{Context, Generator};
 use crate::features::Feature;
-use crate::program::{CONSTANT_WORDS, Class, GLOBAL_POINTERS, INPUT_WORDS, Op, PRIVATE_BYTES, SHARED_CELLS};
+use crate::program::{CONSTANT_WORDS, GLOBAL_POINTERS, INPUT_WORDS, Op, OperandClass, PRIVATE_BYTES, SHARED_CELLS};
 
 /// A memory that can be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +195,7 @@ impl Generator {
         let &(types, size, classes) = self.rng.pick(&SCALARS);
         let memory_type = self.choose(types);
         let class = classes.as_bytes()[self.rng.below(classes.len())] as char;
-        let registers = self.pool[Class::from_letter(class).expect("a class") as usize];
+        let registers = self.pool[OperandClass::from_letter(class).expect("a class") as usize];
         let mut counts = vec![1, 1];
         let fits = size <= 8 && class != 'b' && (place != Place::Parameter || self.structure_bytes > 32);
         counts.extend([2, 4].into_iter().filter(|&count| fits && size * count <= 16 && count <= registers));

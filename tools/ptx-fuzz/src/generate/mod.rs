@@ -20,7 +20,7 @@ use oriole_kernel_test::Source;
 pub use tensor::{AREA_BYTES, GATES};
 
 use crate::features::{Feature, Features};
-use crate::program::{CONSTANT_WORDS, Class, Frame, Function, GLOBAL_POINTERS, Global, Op, Program, Together};
+use crate::program::{CONSTANT_WORDS, Frame, Function, GLOBAL_POINTERS, Global, Op, OperandClass, Program, Together};
 use crate::reduce::edits;
 use crate::rng::Rng;
 use crate::template::{self, Names, interesting};
@@ -353,7 +353,7 @@ impl Generator {
         Frame { bytes: (window + 64 + after).min(most_bytes as usize), window }
     }
 
-    fn read(&mut self, class: Class) -> String {
+    fn read(&mut self, class: OperandClass) -> String {
         let names = Names { pool: &self.pool, readable: &self.readable, mask: "" };
         names.read(&mut self.rng, class)
     }

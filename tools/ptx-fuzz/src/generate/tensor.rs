@@ -7,7 +7,7 @@
 use super::matrices::Bound;
 use super::{Context, Generator, Level};
 use crate::features::Feature;
-use crate::program::{Class, Op, Stmt};
+use crate::program::{Op, OperandClass, Stmt};
 
 /// Bytes of the array in shared memory.
 pub const AREA_BYTES: usize = 16 << 10;
@@ -132,7 +132,7 @@ impl Generator {
 
     /// Returns the template that computes the number of trips in `%q{id}n`, at most four, equal in all threads.
     pub(super) fn trips(&mut self, id: usize) -> String {
-        if self.pool[Class::Uniform as usize] > 0 && self.rng.chance(50) {
+        if self.pool[OperandClass::Uniform as usize] > 0 && self.rng.chance(50) {
             format!("and.b32 %q{id}n, $u, {{1/3}}; add.u32 %q{id}n, %q{id}n, 1")
         } else {
             format!("mov.u32 %q{id}n, {}", self.rng.range(1, 4))

@@ -4,7 +4,7 @@
 use super::matrices::{Element, Sum};
 use super::tensor::list;
 use super::{Context, Generator, Level};
-use crate::program::{Class, Stmt};
+use crate::program::{OperandClass, Stmt};
 
 /// A type of product: the types in the name, element types, accumulator, depth, and whether matrices may be transposed.
 struct GroupKind {
@@ -114,7 +114,7 @@ impl Generator {
             head += &format!("; {}", self.start_sum(kind.sum, sum));
         }
         // Whether products add to the accumulator must be the same in all threads.
-        let with_uniform = self.pool[Class::Uniform as usize] > 0;
+        let with_uniform = self.pool[OperandClass::Uniform as usize] > 0;
         head +=
             &if with_uniform { format!("; setp.{{ne/lt/ge}}.s32 %q{id}d, $u, {{0/1/2}}") } else { format!("; setp.eq.u32 %q{id}d, 0, 0") };
         let scale = |generator: &mut Self| generator.choose(&format!("{{1/1/1/0/%q{id}d}}"));

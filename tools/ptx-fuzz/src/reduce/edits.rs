@@ -1,6 +1,6 @@
 //! The steps of the reducer. An edit changes the n-th place to which it applies, and returns false if there is none.
 
-use crate::program::{Class, Edge, Frame, Function, Op, Program, Stmt, Token, Trips};
+use crate::program::{Edge, Frame, Function, Op, OperandClass, Program, Stmt, Token, Trips};
 
 fn functions(program: &mut Program) -> impl Iterator<Item = &mut Function> {
     program.functions.iter_mut().chain(std::iter::once(&mut program.kernel))
@@ -254,12 +254,12 @@ pub fn zero_init(program: &mut Program, wanted: usize) -> bool {
 }
 
 fn zero(name: &str) -> Option<Op> {
-    let class = Class::from_letter(name.chars().nth(1)?)?;
+    let class = OperandClass::from_letter(name.chars().nth(1)?)?;
     let text = match class {
-        Class::B8 => format!("cvt.u8.u32 {name}, 0"),
-        Class::F32 => format!("mov.f32 {name}, 0f00000000"),
-        Class::F64 => format!("mov.f64 {name}, 0d0000000000000000"),
-        Class::Pred => format!("setp.ne.u32 {name}, 0, 0"),
+        OperandClass::B8 => format!("cvt.u8.u32 {name}, 0"),
+        OperandClass::F32 => format!("mov.f32 {name}, 0f00000000"),
+        OperandClass::F64 => format!("mov.f64 {name}, 0d0000000000000000"),
+        OperandClass::Pred => format!("setp.ne.u32 {name}, 0, 0"),
         _ => format!("mov.{} {name}, 0", class.register_type()),
     };
     Some(Op { lines: vec![vec![Token::Text(text)]], ..Op::default() })
@@ -274,10 +274,10 @@ pub fn constant_operand(program: &mut Program, wanted: usize) -> bool {
             for value in 0..2 {
                 if number == wanted {
                     let text = match (*class, value) {
-                        (Class::F32, 0) => "0f00000000",
-                        (Class::F32, _) => "0f3F800000",
-                        (Class::F64, 0) => "0d0000000000000000",
-                        (Class::F64, _) => "0d3FF0000000000000",
+                        (OperandClass::F32, 0) => "0f00000000",
+                        (OperandClass::F32, _) => "0f3F800000",
+                        (OperandClass::F64, 0) => "0d0000000000000000",
+                        (OperandClass::F64, _) => "0d3FF0000000000000",
                         (_, 0) => "0",
                         _ => "1",
                     };

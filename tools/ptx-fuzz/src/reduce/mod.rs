@@ -179,8 +179,11 @@ mod tests {
             assert!(edits::count_statements(&program) <= 4, "seed {seed}:\n{text}");
             assert!(program.grid == [program.cluster, 1, 1], "seed {seed}");
             reduced += 1;
+            if reduced == 5 {
+                return;
+            }
         }
-        assert!(reduced >= 5, "only {reduced} programs have both");
+        panic!("only {reduced} programs have both");
     }
 
     #[test]
@@ -192,8 +195,11 @@ mod tests {
             // Each instruction may be in a function that another function calls.
             assert!(edits::count_statements(&program) <= 6, "seed {seed}:\n{text}");
             reduced += 1;
+            if reduced == 2 {
+                return;
+            }
         }
-        assert!(reduced >= 2, "only {reduced} programs have both");
+        panic!("only {reduced} programs have both");
     }
 
     #[test]

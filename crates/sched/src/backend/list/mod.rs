@@ -24,7 +24,7 @@ use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
 use super::settings::{ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use crate::code::Code;
+use crate::code::SchedCode;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::PressureTracker;
 use priority::{Candidate, Statistics, StepContext};
@@ -38,7 +38,7 @@ const LARGEST_FUNCTION: usize = 16_383;
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
     /// The items of the block.
-    code: &'a Code,
+    code: &'a SchedCode,
     /// The dependency graph of the region.
     graph: &'a Graph,
     /// Mode, budget and knobs.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::backend::{AllocationStage, Budget, Knobs, estimate};
 use crate::check;
-use crate::code::{Code, from_machine};
+use crate::code::{SchedCode, from_machine};
 use crate::graph::{Graph, GraphBuilder};
 use crate::pressure::BlockLiveness;
 use crate::resource::Costs;
@@ -12,19 +12,19 @@ fn target() -> Target {
     Target::parse("sm_90a").unwrap()
 }
 
-fn code(lines: &[&str]) -> Code {
+fn code(lines: &[&str]) -> SchedCode {
     from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
 }
 
-fn graph(code: &Code) -> Graph {
+fn graph(code: &SchedCode) -> Graph {
     GraphBuilder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
-fn run(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+fn run(code: &SchedCode, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     run_with(code, mode, budget, live_in, live_out, Knobs::default())
 }
 
-fn run_with(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16], knobs: Knobs) -> (Schedule, i32) {
+fn run_with(code: &SchedCode, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16], knobs: Knobs) -> (Schedule, i32) {
     let graph = graph(code);
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::ports::{self, Ports};
 use super::super::settings::{AllocationStage, Settings};
-use crate::code::{Code, RegisterClass};
+use crate::code::{RegisterClass, SchedCode};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
@@ -60,7 +60,7 @@ impl GroupLists {
 /// A region to be scheduled, with everything that the search reads.
 pub(super) struct Problem<'a> {
     /// The items of the block.
-    pub code: &'a Code,
+    pub code: &'a SchedCode,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
     /// Unit of each instruction class, and its cycles on the unit.
@@ -87,7 +87,7 @@ pub(super) struct Problem<'a> {
 impl<'a> Problem<'a> {
     /// Creates the problem of a region. The tracker must be at the start of the region.
     pub(super) fn new(
-        code: &'a Code,
+        code: &'a SchedCode,
         graph: &'a Graph,
         costs: &'a Costs,
         settings: &'a Settings,

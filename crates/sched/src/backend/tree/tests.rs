@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::{AllocationStage, Budget, Knobs, ScheduleMode, Settings, estimate};
 use crate::calls::{CallCosts, CallNode};
 use crate::check;
-use crate::code::{Code, from_machine};
+use crate::code::{SchedCode, from_machine};
 use crate::graph::GraphBuilder;
 use crate::pressure::BlockLiveness;
 use crate::resource::Costs;
@@ -13,7 +13,7 @@ fn target() -> Target {
     Target::parse("sm_90a").unwrap()
 }
 
-fn code(lines: &[impl AsRef<str>]) -> Code {
+fn code(lines: &[impl AsRef<str>]) -> SchedCode {
     from_machine::code(&lines.iter().map(|line| parse(line.as_ref()).unwrap()).collect::<Vec<_>>())
 }
 
@@ -23,7 +23,7 @@ fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Setti
 
 /// Schedules the items up to the first scheduling barrier and checks the invariants of every schedule. Also returns the maximum number of
 /// live general registers.
-fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
+fn run_with(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
     let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(code, region.clone());
     let costs = Costs::new(&Profile::of(target()));
@@ -46,7 +46,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     (schedule, tracker.peak()[0])
 }
 
-fn run(code: &Code, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i32) {
+fn run(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i32) {
     run_with(code, settings, live, &mut OrderCache::default())
 }
 
@@ -148,7 +148,7 @@ fn calls_hide_the_latency_of_in_flight_results() {
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..2);
     let tracker = PressureTracker::new(code.groups().len());
-    let tails = |code: &Code| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
+    let tails = |code: &SchedCode| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
     let without = tails(&code);
     assert!(without[0] > 100);
     code.calls.push((2, 100));

@@ -65,7 +65,7 @@ use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
 use super::settings::{AllocationStage, ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use crate::code::Code;
+use crate::code::SchedCode;
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
@@ -181,7 +181,7 @@ struct Attempt {
 impl Attempt {
     /// Simulates the issue of the order of a pass on the common clock, and counts its live registers.
     fn new(
-        code: &Code,
+        code: &SchedCode,
         graph: &Graph,
         costs: &Costs,
         groups: Option<&Groups>,
@@ -217,7 +217,7 @@ impl Attempt {
     }
 
     /// Returns whether the order has the length of the lower bound, so that no order is shorter.
-    fn is_shortest(&self, code: &Code, graph: &Graph, costs: &Costs) -> bool {
+    fn is_shortest(&self, code: &SchedCode, graph: &Graph, costs: &Costs) -> bool {
         let lower_bound = lower_bound(code, graph, costs);
         self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
     }

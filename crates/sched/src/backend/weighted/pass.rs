@@ -19,7 +19,7 @@ use super::ready::{Entry, Ready};
 use super::registers::{Groups, Live};
 use super::score::{CandidateScore, Measures, Weights};
 use super::view::{DirectedGraph, Direction};
-use crate::code::{Code, Item, REGISTER_CLASSES};
+use crate::code::{Item, REGISTER_CLASSES, SchedCode};
 use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
@@ -45,7 +45,7 @@ pub(super) struct UnitUse {
 
 impl UnitUse {
     /// Returns the unit use of each item of a region.
-    pub(super) fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<UnitUse> {
+    pub(super) fn of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<UnitUse> {
         let work = |item: &Item| UnitUse {
             unit: costs.unit(item.class) as u8,
             is_pseudo: item.opcode.is_none(),

@@ -17,7 +17,7 @@
 use rustc_hash::FxHashMap;
 
 use super::view::Direction;
-use crate::code::{Code, REGISTER_CLASSES, RegisterClass};
+use crate::code::{REGISTER_CLASSES, RegisterClass, SchedCode};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 
@@ -55,7 +55,7 @@ pub(in crate::backend) struct Groups {
 
 impl Groups {
     /// Collects the groups of a region. The tracker must have entered the region.
-    pub(in crate::backend) fn new(code: &Code, graph: &Graph, tracker: &PressureTracker) -> Groups {
+    pub(in crate::backend) fn new(code: &SchedCode, graph: &Graph, tracker: &PressureTracker) -> Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
             groups: Vec::new(),
@@ -81,7 +81,7 @@ impl Groups {
     }
 
     /// Appends the dense numbers of the register groups `groups` to `group_lists`, except groups without a register class.
-    fn add(&mut self, code: &Code, groups: &[u32], tracker: &PressureTracker, numbers: &mut FxHashMap<u32, u32>) {
+    fn add(&mut self, code: &SchedCode, groups: &[u32], tracker: &PressureTracker, numbers: &mut FxHashMap<u32, u32>) {
         for &number in groups {
             let described = code.groups()[number as usize];
             let Some(class) = described.class else { continue };

@@ -1,7 +1,7 @@
 use super::*;
 use crate::backend::{Budget, Knobs, Reason, estimate, lower_bound};
 use crate::check;
-use crate::code::{Code, from_machine};
+use crate::code::{SchedCode, from_machine};
 use crate::graph::{Graph, GraphBuilder};
 use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
@@ -15,11 +15,11 @@ fn costs() -> Costs {
     Costs::new(&Profile::of(target()))
 }
 
-fn code<T: AsRef<str>>(lines: &[T]) -> Code {
+fn code<T: AsRef<str>>(lines: &[T]) -> SchedCode {
     from_machine::code(&lines.iter().map(|line| parse(line.as_ref()).unwrap()).collect::<Vec<_>>())
 }
 
-fn graph(code: &Code) -> Graph {
+fn graph(code: &SchedCode) -> Graph {
     GraphBuilder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
@@ -32,7 +32,7 @@ fn general(numbers: &[u16]) -> Vec<u32> {
 }
 
 /// Schedules the code as one region and checks the invariants of every schedule. Also returns the maximum number of live general registers.
-fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+fn run(code: &SchedCode, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
     let (live_in, live_out) = (general(live_in), general(live_out));
     let scheduled = |settings: &Settings| {
@@ -82,7 +82,7 @@ fn loads_go_first_and_chains_are_interleaved() {
 }
 
 /// Returns code of independent additions whose results are consumed in pairs.
-fn pairs() -> Code {
+fn pairs() -> SchedCode {
     let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
     lines.extend((0..8).map(|at| format!("FADD R{}, R{}, R{}", 50 + at, 20 + 2 * at, 21 + 2 * at)));
     lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
@@ -280,7 +280,7 @@ fn tracker_is_at_the_region_end_after_scheduling() {
 }
 
 /// Appends all permutations of the code that the checker accepts to `found`, by exhaustive search.
-fn every_order(code: &Code, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
+fn every_order(code: &SchedCode, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
     if chosen.len() == code.items.len() {
         found.extend(check::check(code, 0..code.items.len(), chosen).is_ok().then(|| chosen.clone()));
         return;

@@ -4,7 +4,7 @@
 //! then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least as many cycles
 //! before them as its latency.
 
-use crate::code::{Code, OrderEffect};
+use crate::code::{OrderEffect, SchedCode};
 use crate::graph::Graph;
 
 /// The results of a region that are read after it, and by when they are needed.
@@ -17,7 +17,7 @@ pub(in crate::backend) struct LiveOutTails {
 
 impl LiveOutTails {
     /// Finds the results of a region that are read after it, and computes by when their items should issue.
-    pub(in crate::backend) fn find(code: &Code, graph: &Graph) -> LiveOutTails {
+    pub(in crate::backend) fn find(code: &SchedCode, graph: &Graph) -> LiveOutTails {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
         let barrier = code.items.get(graph.region.end).filter(|item| item.effect == OrderEffect::SchedBarrier);

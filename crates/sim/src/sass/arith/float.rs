@@ -6,7 +6,7 @@
 //! smallest normal number; then the reference in `oriole_sem` decides. Directed rounding computes in double precision rounded to odd
 //! ([`fused_odd`]), or uses the reference.
 
-use oriole_isa::Value;
+use oriole_isa::OperandValue;
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
 use oriole_sem::format::{BF16, F16, F32, F64, Format, Rounding};
@@ -327,7 +327,7 @@ struct Pair {
 
 impl Pair {
     fn of(operands: &mut Operands<'_>) -> Result<Pair, Unsupported> {
-        let is_literal = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Float(..)));
+        let is_literal = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Float(..)));
         let mut input = operands.wide_input()?;
         if let (true, WideSource::Immediate(bits)) = (is_literal, input.source) {
             input.source = WideSource::Immediate(bits << 32 | bits & 0xffff_ffff);

@@ -4,7 +4,7 @@
 //! rounded once to the half. A fused multiply-add is computed in double precision rounded to odd ([`fused_odd`]), so that the final
 //! rounding equals a single rounding.
 
-use oriole_isa::Value;
+use oriole_isa::OperandValue;
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
 use oriole_sem::format::{BF16, F16, F32, Format, Rounding};
@@ -40,7 +40,7 @@ const SIGN: u32 = 0x8000;
 impl Halves {
     /// Takes an operand; two literals in a row are the halves of one immediate.
     fn of(operands: &mut Operands<'_>) -> Result<Halves, Unsupported> {
-        let is_literal = |operands: &Operands<'_>| matches!(operands.peek().map(|operand| &operand.value), Some(Value::Float(..)));
+        let is_literal = |operands: &Operands<'_>| matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Float(..)));
         let first_is_literal = is_literal(operands);
         let Input { mut source, negate, absolute, invert } = operands.input()?;
         if invert {
@@ -57,7 +57,7 @@ impl Halves {
         if let (true, Source::Immediate(upper)) = (first_is_literal, source) {
             // Immediates are written upper half first; a single one is used for both halves.
             let lower = match (is_literal(operands), operands.peek().map(|operand| &operand.value)) {
-                (true, Some(&Value::Float(_, bits))) => {
+                (true, Some(&OperandValue::Float(_, bits))) => {
                     operands.take()?;
                     bits as u32
                 }

@@ -3,7 +3,7 @@
 //! A builder first calls [`accept`] with every modifier it implements; any other modifier is rejected, so that none is silently ignored.
 //! Sign modifiers become masks, so that reading an operand costs one operation per lane and no branch.
 
-use oriole_isa::Value;
+use oriole_isa::OperandValue;
 use oriole_sem::float::Mode;
 use oriole_sem::format::Rounding;
 
@@ -187,7 +187,7 @@ impl Typed for Operands<'_> {
         let mut carries = [None; N];
         for carry in &mut carries {
             if self.next_is_predicate() {
-                let is_constant = matches!(self.peek().map(|operand| &operand.value), Some(Value::Register(_, None)));
+                let is_constant = matches!(self.peek().map(|operand| &operand.value), Some(OperandValue::Register(_, None)));
                 let place = self.predicate_destination()?;
                 *carry = (!is_constant).then_some(place);
             }

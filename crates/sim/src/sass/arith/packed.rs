@@ -107,7 +107,7 @@ fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), U
         return Ok(());
     }
     let operand = operands.take()?;
-    let is_constant = matches!(operand.value, oriole_isa::Value::Register(_, None));
+    let is_constant = matches!(operand.value, oriole_isa::OperandValue::Register(_, None));
     if is_constant && operand.not { Ok(()) } else { Err(Unsupported("a minimum with a second predicate".into())) }
 }
 

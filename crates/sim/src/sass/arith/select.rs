@@ -1,6 +1,6 @@
 //! Selection and predicate logic: `SEL`, `FSEL`, `PLOP3`, `UP2UR`, `UR2UP`.
 
-use oriole_isa::Value;
+use oriole_isa::OperandValue;
 
 use crate::sass::site::{Operands, Site, suffixes};
 use crate::sass::step::{Built, Unsupported, compute, mask_of};
@@ -145,7 +145,7 @@ pub fn register_to_predicates(site: &Site<'_>) -> Built {
 /// Checks that the operand is `UPR`.
 fn all_predicates(operand: &oriole_isa::Operand) -> Result<(), Unsupported> {
     match &operand.value {
-        Value::Name(name) if name.spelling() == "UPR" => Ok(()),
+        OperandValue::Name(name) if name.spelling() == "UPR" => Ok(()),
         other => Err(Unsupported(format!("expected the uniform predicates, found {other:?}"))),
     }
 }

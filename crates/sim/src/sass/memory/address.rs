@@ -4,7 +4,7 @@
 //! constant. Addresses of shared and local memory are 32-bit sums; those of global and generic memory have 64 bits. In the latter, a
 //! general register is a pair if it has the suffix `.64`, or if the instruction has `.E` and the register does not have `.U32`.
 
-use oriole_isa::{AddressPart, AddressRegister, RegFile, Value};
+use oriole_isa::{AddressPart, AddressRegister, OperandValue, RegFile};
 
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::Unsupported;
@@ -46,7 +46,7 @@ fn is_pair(register: &AddressRegister, is_extended: bool) -> bool {
 impl Address {
     /// Takes the next operand as an address; `is_wide` for global and generic addresses.
     pub fn take(site: &Site<'_>, operands: &mut Operands<'_>, is_wide: bool) -> Result<Address, Unsupported> {
-        let Value::Address(address) = &operands.take()?.value else {
+        let OperandValue::Address(address) = &operands.take()?.value else {
             return Err(site.unsupported("an access without an address"));
         };
         let part = match (address.word.spelling(), &address.parts[..]) {

@@ -11,19 +11,24 @@ use std::collections::HashMap;
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Target, text};
 use oriole_isa::{Opcode, Symbol};
 
-use super::{CombineRule, Stats, logic, run};
-use crate::legalize::EncodabilityCache;
+use oriole_opt::combine::{CombineRule, Stats, run};
+use oriole_opt::legalize::EncodabilityCache;
 
 /// Four words whose bits form all 16 combinations.
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
 /// Inputs for the integer rules.
-pub(crate) const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x89ab_cdef, 0x5555_5555, 0x0001_0000];
+pub const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x89ab_cdef, 0x5555_5555, 0x0001_0000];
 /// Inputs for the floating-point rules: zero, subnormal numbers, the smallest normal number, ordinary numbers, infinity, NaN.
 const FLOATS: [u32; 10] = [0, 1, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x4049_0fdb, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0x3300_0000];
 
 /// Returns the target that the test programs are compiled for.
-pub(crate) fn target() -> Target {
+pub fn target() -> Target {
     Target::parse("sm_90a").expect("the target exists")
+}
+
+/// Returns the bit of a truth table of three inputs for these inputs: the first input is the highest bit of the index.
+fn table_output(table: u8, [a, b, c]: [bool; 3]) -> bool {
+    table >> (u8::from(a) << 2 | u8::from(b) << 1 | u8::from(c)) & 1 != 0
 }
 
 /// The contents of registers, by value and register index within the value.
@@ -32,7 +37,7 @@ type RegisterContents = HashMap<(ValueKey, u8), u32>;
 type ValueKey = oriole_ir::Value;
 
 /// Interprets the instructions of one block, with `inputs` as the values of `ENTRY`. Returns the words that `KEEP` reads.
-pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
+pub fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
     let mut state = RegisterContents::new();
     let mut kept = Vec::new();
     for &inst in &function.blocks[function.entry()].insts {
@@ -103,7 +108,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
         (Opcode::MOV, []) => (word(0), 0),
         (Opcode::LOP3, [Symbol::LUT]) => {
             let table = word(3) as u8;
-            let at = |bit: u32| logic::table_output(table, [0, 1, 2].map(|at| word(at) >> bit & 1 != 0));
+            let at = |bit: u32| table_output(table, [0, 1, 2].map(|at| word(at) >> bit & 1 != 0));
             ((0..32).fold(0, |result, bit| result | u64::from(at(bit)) << bit), 0)
         }
         (Opcode::IADD3, []) => {
@@ -116,7 +121,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
         }
         (Opcode::PLOP3, [Symbol::LUT]) => {
             let row = [0, 1, 2].map(|at| word(at) == 1);
-            (u64::from(logic::table_output(word(3) as u8, row)), 0)
+            (u64::from(table_output(word(3) as u8, row)), 0)
         }
         (Opcode::ISETP, modifiers) => {
             let [a, b] = [0, 1].map(|at| word(at) as u32);
@@ -288,7 +293,7 @@ fn flush(number: f32, flushes: bool) -> f32 {
 }
 
 /// Returns a function of one block with `inputs` input registers and the instructions `body`, which keeps the register `kept`.
-pub(crate) fn parse(inputs: usize, body: &str, kept: &str) -> Function {
+pub fn parse(inputs: usize, body: &str, kept: &str) -> Function {
     let registers: Vec<String> = (0..inputs).map(|number| format!("%{number}:R")).collect();
     let program = format!("func kernel @rule ssa {{\nbb0:\n    {} = ENTRY\n{body}\n    KEEP {kept}\n    EXIT\n}}\n", registers.join(", "));
     text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0)
@@ -492,16 +497,5 @@ fn every_rule_is_applied_and_keeps_results() {
     for (rule, count) in CombineRule::ALL.into_iter().zip(applied) {
         assert!(count > 0, "{rule:?} is not exercised");
         assert_eq!(CombineRule::ALL[rule as usize], rule);
-    }
-}
-
-/// For each of the three inputs, the truth table of "returns this input" returns it.
-#[test]
-fn truth_table_of_an_input_returns_the_input() {
-    for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {
-        for index in 0..8_u8 {
-            let inputs = [index & 4 != 0, index & 2 != 0, index & 1 != 0];
-            assert_eq!(logic::table_output(table, inputs), inputs[at]);
-        }
     }
 }

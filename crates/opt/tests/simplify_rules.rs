@@ -5,9 +5,10 @@
 
 use oriole_ir::text;
 
-use super::{SimplifyRule, Stats, run};
-use crate::combine::proofs::{WORDS, interpret, parse, target};
-use crate::legalize::EncodabilityCache;
+use oriole_opt::legalize::EncodabilityCache;
+use oriole_opt::simplify::{SimplifyRule, Stats, run};
+
+use crate::combine_rules::{WORDS, interpret, parse, target};
 
 /// Four words with all 16 combinations of bits.
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
