@@ -15,6 +15,9 @@
 //! A source is replaced where copies are needed anyway: if the predecessor has no other successor, or if several phis of the block have this
 //! source, or if the constant occupies many registers. Otherwise the constant may already be in the register of the phi, and the path to the other successor would pay for the move.
 //!
+//! Packs get constants as sources too, if two or more elements of tuples, and nothing else, read the register of a constant: it could
+//! only be in one of the tuples, and every other would need a copy of it. Words of constant banks count as constants here.
+//!
 //! **Before** and **after**: SSA, all instructions encodable. Moves and packs that only the replaced sources read are deleted. The cost is
 //! linear in the size of the function.
 
@@ -32,7 +35,7 @@ const WIDE_TUPLE: u8 = 4;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of phi sources that became constants.
+    /// Number of sources of phis and packs that became constants.
     pub sources: usize,
     /// Number of moves and packs that were deleted.
     pub removed: usize,
@@ -40,11 +43,8 @@ pub struct Stats {
 
 /// Replaces the phi sources of a function that are constants in registers.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
-    let mut stats = Stats::default();
-    if function.layout.iter().all(|&block| function.phis(block).is_empty()) {
-        return stats;
-    }
     let definitions = Definitions::compute(function);
+    let mut stats = Stats { sources: replace_pack_sources(function, &definitions), removed: 0 };
     let flow = ControlFlow::compute(function);
     for block in function.layout.clone() {
         let phis = function.phis(block).to_vec();
@@ -60,6 +60,42 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         stats.removed = remove_unread_constants(function);
     }
     stats
+}
+
+/// Replaces the sources of packs whose constant only packs read, at least twice. Returns the number of replaced sources.
+fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> usize {
+    let (mut reads, mut pack_reads) = (vec![0_u32; function.values.len()], vec![0_u32; function.values.len()]);
+    let mut packs: Vec<Inst> = Vec::new();
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            for_each_read(function, inst, |value| reads[value.position()] += 1);
+            if function.insts[inst].is(Pseudo::Pack) {
+                packs.push(inst);
+                for_each_read(function, inst, |value| pack_reads[value.position()] += 1);
+            }
+        }
+    }
+    let mut replaced = 0;
+    for pack in packs {
+        for number in 0..function.sources(pack).len() {
+            let source = function.sources(pack)[number];
+            let Some(part) = source.part().filter(|part| part.count == 1 && source.signs.is_empty()) else { continue };
+            let at = part.value.position();
+            let is_shared = pack_reads[at] >= 2 && pack_reads[at] == reads[at];
+            let is_general = function.values[part.value].file == RegFile::General && function.values[part.value].width == 1;
+            if !is_shared || !is_general {
+                continue;
+            }
+            let kind = match definitions.known_content(function, part) {
+                Some(KnownWord::Integer(word)) => OperandKind::Integer(word.into()),
+                Some(KnownWord::Constant { bank, offset }) => OperandKind::Constant { bank, offset },
+                None => continue,
+            };
+            function.sources_mut(pack)[number] = Operand { kind, ..source };
+            replaced += 1;
+        }
+    }
+    replaced
 }
 
 /// For each value and predecessor, returns the number of phis that have the value as their source for the predecessor.
