@@ -15,15 +15,16 @@
 //! A source is replaced where copies are needed anyway: if the predecessor has no other successor, or if several phis of the block have this
 //! source, or if the constant occupies many registers. Otherwise the constant may already be in the register of the phi, and the path to the other successor would pay for the move.
 //!
-//! Packs get constants as sources too, if two or more elements of tuples, and nothing else, read the register of a constant: it could
-//! only be in one of the tuples, and every other would need a copy of it. Words of constant banks count as constants here.
+//! The packs of texture and surface instructions get constants as sources too, if two or more elements of such tuples, and nothing else,
+//! read the register of a constant: it could only be in one of the tuples, and every other would need a copy of it. Words of constant banks
+//! count as constants here. Other instructions can often read a constant without a tuple.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. Moves and packs that only the replaced sources read are deleted. The cost is
 //! linear in the size of the function.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Target, Value};
-use oriole_isa::Opcode;
+use oriole_isa::{Opcode, Pipe};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -62,18 +63,26 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Replaces the sources of packs whose constant only packs read, at least twice. Returns the number of replaced sources.
+/// Replaces the sources of packs for texture instructions whose constant only such packs read, at least twice. Returns the number of
+/// replaced sources.
 fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> usize {
-    let (mut reads, mut pack_reads) = (vec![0_u32; function.values.len()], vec![0_u32; function.values.len()]);
-    let mut packs: Vec<Inst> = Vec::new();
-    for &block in &function.layout {
-        for &inst in &function.blocks[block].insts {
-            for_each_read(function, inst, |value| reads[value.position()] += 1);
-            if function.insts[inst].is(Pseudo::Pack) {
-                packs.push(inst);
-                for_each_read(function, inst, |value| pack_reads[value.position()] += 1);
-            }
+    let insts = || function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
+    let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
+    if !insts().any(is_fetch) {
+        return 0;
+    }
+    let [mut reads, mut fetch_reads, mut pack_reads] = [(); 3].map(|()| vec![0_u32; function.values.len()]);
+    for inst in insts() {
+        for_each_read(function, inst, |value| reads[value.position()] += 1);
+        if is_fetch(inst) {
+            for_each_read(function, inst, |value| fetch_reads[value.position()] += 1);
         }
+    }
+    let only_fetches_read = |value: Value| fetch_reads[value.position()] == reads[value.position()];
+    let is_candidate = |&inst: &Inst| function.insts[inst].is(Pseudo::Pack) && function.defined(inst).all(only_fetches_read);
+    let packs: Vec<Inst> = insts().filter(is_candidate).collect();
+    for &pack in &packs {
+        for_each_read(function, pack, |value| pack_reads[value.position()] += 1);
     }
     let mut replaced = 0;
     for pack in packs {
