@@ -105,7 +105,8 @@ use Levels::{All, AtLeast, Only, Scheduled};
 
 passes! {
     5   "select",           All,        required, Optimize, select,           "selects machine instructions for the PTX instructions";
-    14  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
+    13  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
+    14  "uniform-handles",  AtLeast(1), optional, Optimize, uniform_handles,  "removes loops over the texture handles of a warp where there is only one";
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
     16  "simplify",         AtLeast(1), optional, Optimize, simplify,         "drops integer arithmetic on known halves, and forms funnel shifts";
     17  "contract",         AtLeast(1), optional, Optimize, contract,         "joins floating-point products and sums into multiply-adds, unless --fmad=false";
@@ -127,6 +128,7 @@ passes! {
     33  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
     34  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
+    61  "share-tuples",     AtLeast(1), optional, Optimize, share_tuples,     "makes tuples of registers parts of longer ones with the same elements";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
     65  "guard-sums",       AtLeast(1), optional, Optimize, guard_sums,       "adds numbers that depend on a predicate under a guard";
@@ -145,6 +147,7 @@ passes! {
     102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls, and the instructions of texture fetches by quads";
     103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
+    105 "drop-copies",      AtLeast(1), optional, Allocate, drop_copies,      "deletes moves that write what their register already holds";
     106 "balance-moves",    AtLeast(2), optional, Allocate, balance_moves,    "moves copies of registers to the less busy unit";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
     111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";

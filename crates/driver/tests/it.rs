@@ -12,6 +12,7 @@ mod scheduling;
 mod scheduling_report;
 mod targets;
 mod tensor_memory;
+mod texture_counts;
 mod textures;
 mod video_of_ptxas;
 mod volta_products;

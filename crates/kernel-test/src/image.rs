@@ -4,7 +4,7 @@
 //! one-dimensional surface. The contents are listed texel by texel, rows and layers one after another.
 //!
 //! Further words describe textures: `linear` filters, `layers:3` makes an array, `cube` a cube map with six layers, `cubes:2` an array of cube
-//! maps, and `levels:2` adds levels of half the size, whose contents follow those of the first level.
+//! maps, and `levels:2` adds levels of half the size, whose contents follow those of the first level, and `linear-levels` interpolates between them.
 
 use crate::{Element, Fill};
 
@@ -62,6 +62,8 @@ pub struct Image {
     pub is_normalized: bool,
     /// Whether the texels around a place are interpolated.
     pub is_linear: bool,
+    /// Whether the two levels around a level that is no integer are interpolated. Otherwise the nearest level is read.
+    pub interpolates_levels: bool,
     pub arrangement: Arrangement,
     /// Number of layers; of cube maps, six for each.
     pub layers: u32,
@@ -88,7 +90,8 @@ impl Image {
 
     /// Returns what is wrong with the combination of words, if anything.
     fn mistake(&self) -> Option<&'static str> {
-        let is_plain = !self.is_linear && self.levels == 1 && self.arrangement == Arrangement::Single;
+        let is_filtered = self.is_linear || self.interpolates_levels;
+        let is_plain = !is_filtered && self.levels == 1 && self.arrangement == Arrangement::Single;
         let is_cube = matches!(self.arrangement, Arrangement::Cube | Arrangement::Cubes);
         let [width, height, _] = self.size;
         match () {
@@ -96,10 +99,11 @@ impl Image {
             () if matches!(self.mode, AddressMode::Wrap | AddressMode::Mirror) && !self.is_normalized => {
                 Some("wrap and mirror need normalized coordinates")
             }
-            () if self.is_linear && !matches!(self.element, Element::F32 | Element::F16) => Some("only floats are filtered"),
+            () if is_filtered && !matches!(self.element, Element::F32 | Element::F16) => Some("only floats are filtered"),
             () if is_cube && (self.dimensions != 2 || width != height) => Some("a cube map has two equal sizes"),
             () if self.arrangement == Arrangement::Layers && self.dimensions > 2 => Some("layers have one or two dimensions"),
             () if self.levels > 1 && !self.is_normalized => Some("levels need normalized coordinates"),
+            () if self.levels == 1 && self.interpolates_levels => Some("linear-levels needs several levels"),
             () if self.levels > 1 && self.size.iter().all(|&size| size >> (self.levels - 1) == 0) => Some("too many levels"),
             () => None,
         }
@@ -134,6 +138,7 @@ impl Image {
             mode: AddressMode::Clamp,
             is_normalized: false,
             is_linear: false,
+            interpolates_levels: false,
             arrangement: Arrangement::Single,
             layers: 1,
             levels: 1,
@@ -146,6 +151,7 @@ impl Image {
                 Some(&(_, mode)) => image.mode = mode,
                 None if word == "normalized" => image.is_normalized = true,
                 None if word == "linear" => image.is_linear = true,
+                None if word == "linear-levels" => image.interpolates_levels = true,
                 None if word == "cube" => (image.arrangement, image.layers) = (Arrangement::Cube, FACES),
                 None if name == "layers" => (image.arrangement, image.layers) = (Arrangement::Layers, number),
                 None if name == "cubes" => (image.arrangement, image.layers) = (Arrangement::Cubes, FACES * number),
@@ -172,6 +178,7 @@ impl Image {
             Arrangement::Cubes => format!(" cubes:{}", self.layers / FACES),
         };
         let levels = if self.levels > 1 { format!(" levels:{}", self.levels) } else { String::new() };
-        format!("{kind} {}{channels} {}{mode}{normalized}{linear}{layers}{levels}", self.element.name(), size.join("x"))
+        let between = if self.interpolates_levels { " linear-levels" } else { "" };
+        format!("{kind} {}{channels} {}{mode}{normalized}{linear}{layers}{levels}{between}", self.element.name(), size.join("x"))
     }
 }

@@ -15,12 +15,16 @@
 //! A source is replaced where copies are needed anyway: if the predecessor has no other successor, or if several phis of the block have this
 //! source, or if the constant occupies many registers. Otherwise the constant may already be in the register of the phi, and the path to the other successor would pay for the move.
 //!
+//! The packs of texture and surface instructions get constants as sources too, if two or more elements of such tuples, and nothing else,
+//! read the register of a constant: it could only be in one of the tuples, and every other would need a copy of it. Words of constant banks
+//! count as constants here. Other instructions can often read a constant without a tuple.
+//!
 //! **Before** and **after**: SSA, all instructions encodable. Moves and packs that only the replaced sources read are deleted. The cost is
 //! linear in the size of the function.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Target, Value};
-use oriole_isa::Opcode;
+use oriole_isa::{Opcode, Pipe};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -32,7 +36,7 @@ const WIDE_TUPLE: u8 = 4;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of phi sources that became constants.
+    /// Number of sources of phis and packs that became constants.
     pub sources: usize,
     /// Number of moves and packs that were deleted.
     pub removed: usize,
@@ -40,11 +44,8 @@ pub struct Stats {
 
 /// Replaces the phi sources of a function that are constants in registers.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
-    let mut stats = Stats::default();
-    if function.layout.iter().all(|&block| function.phis(block).is_empty()) {
-        return stats;
-    }
     let definitions = Definitions::compute(function);
+    let mut stats = Stats { sources: replace_pack_sources(function, &definitions), removed: 0 };
     let flow = ControlFlow::compute(function);
     for block in function.layout.clone() {
         let phis = function.phis(block).to_vec();
@@ -60,6 +61,50 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         stats.removed = remove_unread_constants(function);
     }
     stats
+}
+
+/// Replaces the sources of packs for texture instructions whose constant only such packs read, at least twice. Returns the number of
+/// replaced sources.
+fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> usize {
+    let insts = || function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
+    let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
+    if !insts().any(is_fetch) {
+        return 0;
+    }
+    let [mut reads, mut fetch_reads, mut pack_reads] = [(); 3].map(|()| vec![0_u32; function.values.len()]);
+    for inst in insts() {
+        for_each_read(function, inst, |value| reads[value.position()] += 1);
+        if is_fetch(inst) {
+            for_each_read(function, inst, |value| fetch_reads[value.position()] += 1);
+        }
+    }
+    let only_fetches_read = |value: Value| fetch_reads[value.position()] == reads[value.position()];
+    let is_candidate = |&inst: &Inst| function.insts[inst].is(Pseudo::Pack) && function.defined(inst).all(only_fetches_read);
+    let packs: Vec<Inst> = insts().filter(is_candidate).collect();
+    for &pack in &packs {
+        for_each_read(function, pack, |value| pack_reads[value.position()] += 1);
+    }
+    let mut replaced = 0;
+    for pack in packs {
+        for number in 0..function.sources(pack).len() {
+            let source = function.sources(pack)[number];
+            let Some(part) = source.part().filter(|part| part.count == 1 && source.signs.is_empty()) else { continue };
+            let at = part.value.position();
+            let is_shared = pack_reads[at] >= 2 && pack_reads[at] == reads[at];
+            let is_general = function.values[part.value].file == RegFile::General && function.values[part.value].width == 1;
+            if !is_shared || !is_general {
+                continue;
+            }
+            let kind = match definitions.known_content(function, part) {
+                Some(KnownWord::Integer(word)) => OperandKind::Integer(word.into()),
+                Some(KnownWord::Constant { bank, offset }) => OperandKind::Constant { bank, offset },
+                None => continue,
+            };
+            function.sources_mut(pack)[number] = Operand { kind, ..source };
+            replaced += 1;
+        }
+    }
+    replaced
 }
 
 /// For each value and predecessor, returns the number of phis that have the value as their source for the predecessor.

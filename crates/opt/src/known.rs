@@ -9,7 +9,7 @@ use crate::definitions::{Definitions, KnownWord};
 const MAX_DEPTH: usize = 6;
 
 /// Truth table of `LOP3` for the bitwise AND of its first two sources.
-const LUT_AND: i64 = 0xc0;
+pub(crate) const LUT_AND: i64 = 0xc0;
 
 /// Derives facts about operands of a function from their definitions, on demand.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ impl<'a> OperandFacts<'a> {
 
     /// Returns the value that an operand reads and its defining instruction; `None` if that is guarded, or if the operand is not a whole
     /// single register.
-    fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
+    pub(crate) fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
         let part = self.definitions.origin(self.function, operand.part().filter(|part| part.count == 1)?);
         let is_single = self.function.values[part.value].width == 1;
         Some((part.value, self.definitions.unguarded(self.function, part.value).filter(|_| is_single)?))
@@ -240,6 +240,17 @@ impl<'a> OperandFacts<'a> {
         match self.function.insts[inst].op {
             Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
                 deeper.upper_bound(&operands[1]).min(deeper.upper_bound(&operands[2])).min(any)
+            }
+            // The bytes that a permutation takes from the zero register are zero.
+            Op::Machine(Opcode::PRMT) if self.has_modifiers(inst, &[]) && deeper.word(&operands[3]) == Some(0) => {
+                let Some(selectors) = deeper.word(&operands[2]) else { return any };
+                let used = (0..4).rev().find(|at| selectors >> (4 * at) & 4 == 0);
+                used.map_or(0, |at| (1 << (8 * (at + 1))) - 1)
+            }
+            Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+                // Sums have three sources, so that each level counts twice to limit the cost.
+                let Some(deeper) = deeper.deeper() else { return any };
+                operands[3..].iter().map(|source| deeper.upper_bound(source)).sum::<u64>().min(any)
             }
             Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,

@@ -2,11 +2,11 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] merges straight-line blocks; [`simplify`] drops arithmetic on known halves; [`contract`] and [`fuse`] form
+//! 1. [`uniform_handles`] removes loops over texture handles that are uniform; [`straighten`] merges straight-line blocks; [`simplify`] drops arithmetic on known halves; [`contract`] and [`fuse`] form
 //!    multiply-adds, which may not be encodable yet; [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
-//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`uniform`], [`if_convert`] and
+//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`share_tuples`], [`uniform`], [`if_convert`] and
 //!    [`guard_sums`] optimize; [`reduce`] and
 //!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the
 //!    constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form
@@ -14,10 +14,10 @@
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
 //! 5. [`balance`] replaces some additions by instructions that the other passes do not recognize as additions. [`constant_phis`] is the
-//!    last pass on SSA values: it removes the registers of constants that only phis read.
-//! 6. [`guard_copies`], [`settle_products`] and [`idle_instructions`] are for code with physical registers, after scheduling.
+//!    last pass on SSA values: it removes the registers of constants that only phis and packs read.
+//! 6. [`drop_copies`] deletes repeated moves after register allocation; [`guard_copies`], [`settle_products`] and [`idle_instructions`] are for code with physical registers, after scheduling.
 //!
-//! Correct code needs [`legalize`] and the passes of steps 4 and 6; all others are optional. [`remarks`] records, on request, which
+//! Correct code needs [`legalize`] and the passes of steps 4 and 6, except [`drop_copies`]; all others are optional. [`remarks`] records, on request, which
 //! transformations passes made, and why they did not make others; [`alternatives`] records the forms of instructions that they rejected.
 
 pub mod aggregate;
@@ -29,6 +29,7 @@ pub mod contract;
 pub mod converge;
 pub mod dead;
 mod definitions;
+pub mod drop_copies;
 pub mod fold;
 pub mod forward;
 pub mod forward_stores;
@@ -51,12 +52,14 @@ pub mod remarks;
 mod rewrite;
 pub mod settle_products;
 pub mod share_constants;
+pub mod share_tuples;
 pub mod simplify;
 pub mod split_index;
 pub mod stagger_products;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;
+pub mod uniform_handles;
 pub mod uniform_numbers;
 pub mod unroll;
 pub mod vector_loads;

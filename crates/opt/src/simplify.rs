@@ -22,13 +22,15 @@
 //! **Before**: SSA. **After**: SSA; every new instruction is encodable. One walk in layout order; the cost is linear in the size of the
 //! function, because what is known is found by looking through a bounded number of instructions.
 
+mod permute;
+
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role};
 use oriole_isa::{Opcode, Symbol, Symbols};
 use smallvec::{SmallVec, smallvec};
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::known::{OperandFacts, logic};
+use crate::known::{LUT_AND, OperandFacts, logic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude};
 
@@ -51,11 +53,13 @@ pub enum SimplifyRule {
     Funnel,
     /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
+    /// A permutation of bytes reads the words that the bytes come from, or becomes a copy.
+    Permutation,
 }
 
 impl SimplifyRule {
     /// All rules.
-    pub const ALL: [SimplifyRule; 8] = [
+    pub const ALL: [SimplifyRule; 9] = [
         SimplifyRule::Shift,
         SimplifyRule::Product,
         SimplifyRule::Logic,
@@ -64,6 +68,7 @@ impl SimplifyRule {
         SimplifyRule::NoCarryIn,
         SimplifyRule::Funnel,
         SimplifyRule::Select,
+        SimplifyRule::Permutation,
     ];
 }
 
@@ -111,13 +116,15 @@ impl Simplifier {
     fn simplify(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
         let mut before = SmallVec::new();
         let Some(opcode) = function.insts[inst].op.machine() else { return before };
-        if !matches!(opcode, Opcode::SHF | Opcode::IMAD | Opcode::LOP3 | Opcode::IADD3 | Opcode::SEL) || !is_plain(function, inst) {
+        let is_simplified = matches!(opcode, Opcode::SHF | Opcode::IMAD | Opcode::LOP3 | Opcode::IADD3 | Opcode::SEL | Opcode::PRMT);
+        if !is_simplified || !is_plain(function, inst) {
             return before;
         }
         match opcode {
             Opcode::SHF => self.simplify_shift(function, inst),
             Opcode::IMAD => self.simplify_product(function, inst),
-            Opcode::LOP3 => self.simplify_logic(function, inst),
+            Opcode::LOP3 => self.simplify_logic(function, inst).or_else(|| self.simplify_permutation(function, inst)),
+            Opcode::PRMT => self.simplify_permutation(function, inst),
             Opcode::SEL => self.simplify_select(function, inst),
             _ => {
                 self.drop_carry_in(function, inst);
@@ -235,6 +242,11 @@ impl Simplifier {
             _ => [0xf0, 0xcc, 0xaa][at],
         };
         let columns = [column(0), column(1), column(2)];
+        // A mask of the lower bits that covers all bits which may be set.
+        let mask = words[1].filter(|_| table == LUT_AND).map(u64::from);
+        if mask.is_some_and(|mask| mask & (mask + 1) == 0 && self.known(function).upper_bound(&a) <= mask) && a.part().is_some() {
+            return self.replace_by_copy(function, inst, a, SimplifyRule::Logic);
+        }
         let value = logic(table, columns[0], columns[1], columns[2]) & 0xff;
         if value == 0 || value == 0xff {
             let number = if value == 0 { Operand::RZ } else { Operand::from(u32::MAX) };

@@ -24,7 +24,7 @@
 //! only if all threads of a warp execute the same number of iterations, because threads that communicate must execute the same copy of the
 //! instruction. Loops with barriers, fences and waiting instructions are unrolled only if the number of iterations is a constant; loops
 //! with calls, exits and warpgroup products are never unrolled, except for calls of the slow paths of arithmetic, which have no side
-//! effects. A loop whose header is marked (`.pragma "nounroll"`) stays.
+//! effects. A loop with several texture fetches in its body is only unrolled fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
 //!
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
@@ -72,6 +72,10 @@ const MAX_COUNTED_TRIPS: u32 = 1024;
 
 /// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
+
+/// Number of texture and surface reads from which on a loop is not unrolled by a factor: so many reads already keep the texture unit busy
+/// for longer than the branch of the loop takes.
+const ENOUGH_FETCHES: usize = 4;
 
 /// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
 const MIN_GROWTH: usize = 600;
@@ -221,6 +225,8 @@ struct BodyProperties {
     written_spaces: Vec<Space>,
     /// Whether there are loads of memory that is read-only while the kernel runs.
     has_constant_loads: bool,
+    /// Number of reads of textures and surfaces.
+    fetches: usize,
     /// Whether an instruction exchanges data between the lanes of a warp.
     has_lane_exchange: bool,
     /// Whether there are instructions that wait for other threads, or order memory accesses.
@@ -247,6 +253,7 @@ impl BodyProperties {
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
         let properties = opcode.properties();
         self.add_accesses(function, inst, properties.effect);
+        self.fetches += usize::from(properties.pipe == Pipe::Tex && properties.effect == Effect::Reads);
         match properties.effect {
             Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
             Effect::Lanes => self.has_lane_exchange = true,
@@ -305,6 +312,9 @@ fn plan_for(
         if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
             return Ok((UnrollPlan::Full(tests), all));
         }
+    }
+    if body.fetches >= ENOUGH_FETCHES {
+        return Err("its body already reads textures or surfaces several times");
     }
     // The largest factor that divides the number of iterations and whose unrolled body is small enough.
     if let Some(trips) = trips {

@@ -111,6 +111,15 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
             let at = |bit: u32| table_output(table, [0, 1, 2].map(|at| word(at) >> bit & 1 != 0));
             ((0..32).fold(0, |result, bit| result | u64::from(at(bit)) << bit), 0)
         }
+        (Opcode::PRMT, []) => {
+            let pair = word(2) << 32 | word(0);
+            let byte = |at: u64| {
+                let selector = word(1) >> (4 * at) & 0xf;
+                let byte = pair >> (8 * (selector & 7)) & 0xff;
+                if selector < 8 { byte } else { (byte >> 7) * 0xff }
+            };
+            ((0..4).fold(0, |all, at| all | byte(at) << (8 * at)), 0)
+        }
         (Opcode::IADD3, []) => {
             let sum = word(0) + word(1) + word(2);
             (sum, sum >> 32)

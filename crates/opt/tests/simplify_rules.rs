@@ -77,6 +77,24 @@ fn every_rule_is_applied_and_keeps_results() {
             note(check(&format!("{compare}\n%4:R = SEL {sources}, {predicate}"), "%4"));
         }
     }
+    for first in [0x7770, 0x7710, 0x7732, 0x3340, 0x0123, 0x5410, 0x7654, 0x9910, 0x7777] {
+        for second in [0x7771, 0x3210, 0x3340, 0x5410, 0x1110, 0x4444, 0x7610, 0x8880] {
+            for join in [0x3340, 0x5410, 0x7710, 0x6420, 0x3210, 0x7654, 0x4440, 0xf340] {
+                let permutations = format!("%2:R = PRMT %0, {first:#x}, RZ\n%3:R = PRMT %1, {second:#x}, %0\n");
+                note(check(&format!("{permutations}%4:R = PRMT %2, {join:#x}, %3\n%5:R = PRMT %4, 0x5410, %2"), "%4, %5"));
+                let masks = "%6:R = LOP3.LUT %2, 0xff, RZ, 0xc0, !PT\n%7:R = LOP3.LUT %3, 0xff00ff, RZ, 0xc0, !PT\n";
+                note(check(&format!("{permutations}{masks}%4:R = PRMT %6, {join:#x}, %7"), "%4, %7"));
+            }
+        }
+    }
+    for distance in [0, 1, 8, 15, 16, 24, 31] {
+        let shifts = format!("%2:R = SHF.R.U32.HI RZ, {distance}, %0\n%3:R = SHF.L.U32 %1, {distance}, RZ\n");
+        note(check(&format!("{shifts}%4:R = PRMT %2, 0x7610, %3\n%5:R = PRMT %3, 0x7732, RZ"), "%4, %5"));
+        let sum = "%6:R = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT\n%7:R = LOP3.LUT %1, 0x7f, RZ, 0xc0, !PT\n%8:R, PT, PT = IADD3 %6, %7, 0x2\n";
+        let narrow =
+            format!("%9:R = PRMT %8, 0x7710, RZ\n%10:R = SHF.R.U32.HI RZ, {distance}, %9\n%11:R = LOP3.LUT %10, 0xff, RZ, 0xc0, !PT");
+        note(check(&format!("{sum}{narrow}"), "%9, %11"));
+    }
     for rule in SimplifyRule::ALL {
         assert!(applied[rule as usize] > 0, "{rule:?} is never applied");
     }

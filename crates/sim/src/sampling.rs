@@ -10,14 +10,16 @@
 //! border      zero outside of the texture    mirror    x - floor(x) if floor(x) is even, otherwise 1 - (x - floor(x))
 //! cube map    the axis with the largest magnitude m selects the layer, the others are divided by m: (s / m + 1) / 2, (t / m + 1) / 2
 //! layers      the index is clamped           offsets   whole texels, added before the mode applies: T[floor(x) + offset]
+//! levels      the nearest one, or (1 - f) L[i] + f L[i + 1] with i = floor(level), f = level - i
 //! ```
 //!
 //! Example of linear filtering in one dimension: at x = 1.75 between T[1] = 10 and T[2] = 20, x' = 1.25, so the result is 0.75 * 10 + 0.25 *
 //! 20 = 12.5.
 //!
 //! The guide leaves open how the weight is rounded (here: to the nearest of 256ths), how the sum is rounded (here: once, to f32), and the layer
-//! of a direction with two equal magnitudes. It does not say how a level between two is chosen, nor how derivatives give a level: levels that
-//! are not integers, and derivatives on textures with several levels, are errors.
+//! of a direction with two equal magnitudes. It does not say which of two equally near levels is read, how many bits the weight of a level
+//! has (graphics interfaces state 8 for the same units), nor how derivatives give a level. Levels halfway between two where the nearest one is
+//! read, weights of levels that are no 256ths, and derivatives on textures with several levels are errors.
 
 use oriole_kernel_test::{AddressMode, Arrangement, FACES};
 
@@ -81,9 +83,27 @@ type Neighbours = ([Option<u32>; 2], u32);
 impl Memory {
     /// Returns the components at float coordinates.
     pub(crate) fn sample(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
-        let place = TexelPosition::of(image, fetch)?;
-        if !image.image.is_linear {
+        let choice = LevelChoice::of(image, fetch.level)?;
+        let place = TexelPosition::of(image, fetch, choice.first)?;
+        if !image.image.is_linear && choice.weight == 0 {
             return Ok(self.texel(image, place.nearest(image)));
+        }
+        let mut numbers = self.filtered(image, &place);
+        if choice.weight > 0 {
+            let second = self.filtered(image, &TexelPosition::of(image, fetch, choice.first + 1)?);
+            let share = f64::from(choice.weight) / f64::from(1_u32 << WEIGHT_BITS);
+            for (number, second) in numbers.iter_mut().zip(second) {
+                *number = number.zip(second).map(|(first, second)| (1.0 - share) * first + share * second);
+            }
+        }
+        Ok(numbers.map(|number| number.map(|number| (number as f32).to_bits())))
+    }
+
+    /// Returns the components of floats at a place in one level, filtered as the texture demands.
+    fn filtered(&self, image: &DeviceImage, place: &TexelPosition) -> [Option<f64>; 4] {
+        let number = |component: u32| f64::from(f32::from_bits(component));
+        if !image.image.is_linear {
+            return self.texel(image, place.nearest(image)).map(|component| component.map(number));
         }
         let axes = place.neighbours(image);
         let mut sums = [None; 4];
@@ -106,16 +126,16 @@ impl Memory {
             let components = self.texel(image, texel.map(|texel| place.texel(texel)));
             for (sum, component) in sums.iter_mut().zip(components) {
                 let Some(component) = component else { continue };
-                *sum = Some(sum.unwrap_or(0.0) + weight * f64::from(f32::from_bits(component)));
+                *sum = Some(sum.unwrap_or(0.0) + weight * number(component));
             }
         }
-        Ok(sums.map(|sum| sum.map(|sum| (sum as f32).to_bits())))
+        sums
     }
 
     /// Returns one component of the four texels that linear filtering reads, in the order of `tld4`: counter-clockwise from the lower left, where
     /// y grows downwards.
     pub(crate) fn gather(&self, image: &DeviceImage, fetch: &Fetch, component: usize) -> Result<[Option<u32>; 4], String> {
-        let place = TexelPosition::of(image, fetch)?;
+        let place = TexelPosition::of(image, fetch, level_number(image, fetch.level)?)?;
         let [(columns, _), (rows, _)] = place.neighbours(image)[..] else { return Err("four texels of a texture without rows".into()) };
         Ok([(0, 1), (1, 1), (1, 0), (0, 0)].map(|(column, row): (usize, usize)| {
             let texel = columns[column].zip(rows[row]).map(|(x, y)| place.texel([x, y, 0]));
@@ -156,6 +176,29 @@ fn check_geometry(image: &DeviceImage, geometry: Geometry) -> Result<(), String>
     }
 }
 
+/// The level that a fetch with float coordinates reads, or the first of two.
+struct LevelChoice {
+    first: u32,
+    /// Weight of the next level in 256ths.
+    weight: u32,
+}
+
+impl LevelChoice {
+    /// Returns the levels to read.
+    fn of(image: &DeviceImage, level: Level) -> Result<LevelChoice, String> {
+        let Level::Float(wanted) = level else { return Ok(LevelChoice { first: level_number(image, level)?, weight: 0 }) };
+        let limited = wanted.max(0.0).min((image.image.levels - 1) as f32);
+        let (first, fraction) = (limited.floor() as u32, limited.fract());
+        let scaled = fraction * (1_u32 << WEIGHT_BITS) as f32;
+        match () {
+            () if image.image.interpolates_levels && scaled.fract() == 0.0 => Ok(LevelChoice { first, weight: scaled as u32 }),
+            () if image.image.interpolates_levels => Err(format!("level {wanted}, whose distance from the next level is no 256th")),
+            () if fraction == 0.5 => Err(format!("level {wanted}, which is as far from the level above as from the one below")),
+            () => Ok(LevelChoice { first: limited.round() as u32, weight: 0 }),
+        }
+    }
+}
+
 /// Returns the number of a level.
 fn level_number(image: &DeviceImage, level: Level) -> Result<u32, String> {
     let last = image.image.levels - 1;
@@ -185,10 +228,9 @@ struct TexelPosition {
 }
 
 impl TexelPosition {
-    /// Returns the place that a fetch reads.
-    fn of(image: &DeviceImage, fetch: &Fetch) -> Result<TexelPosition, String> {
+    /// Returns the place that a fetch reads in a level.
+    fn of(image: &DeviceImage, fetch: &Fetch, level: u32) -> Result<TexelPosition, String> {
         check_geometry(image, fetch.geometry)?;
-        let level = level_number(image, fetch.level)?;
         let mut coordinates = fetch.coordinates.map(f32::from_bits);
         let mut layer = fetch.index;
         let mut is_normalized = image.image.is_normalized;
@@ -408,9 +450,32 @@ mod tests {
             fetch.level = level;
             assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{level:?}");
         }
+        // The nearest level, if one is nearer than the other.
+        for (level, texel) in [(0.25, 7), (0.75, 9), (1.375, 9), (1.625, 10)] {
+            fetch.level = Level::Float(level);
+            assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{level}");
+        }
         for level in [Level::Float(0.5), Level::Gradient] {
             fetch.level = level;
             assert!(memory.sample(&levels, &fetch).is_err());
+        }
+    }
+
+    #[test]
+    fn levels_are_interpolated() {
+        // The levels are 0 1 2 3, 4 5 and 6. At 0.1 the nearest texels are 0, 4 and 6; at 0.5 linear filtering gives 1.5, 4.5 and 6.
+        for (description, x, expected) in [
+            ("texture f32 4 normalized levels:3 linear-levels", 0.1, [0.0, 1.0, 2.0, 4.0, 4.5, 6.0, 6.0]),
+            ("texture f32 4 normalized linear levels:3 linear-levels", 0.5, [1.5, 2.25, 3.0, 4.5, 4.875, 6.0, 6.0]),
+        ] {
+            let (memory, image) = image(&format!("{description} = 0 3f800000 40000000 40400000 40800000 40a00000 40c00000"));
+            let mut fetch = plain(1, [x, 0.0, 0.0]);
+            for (level, expected) in [-1.0, 0.25, 0.5, 1.0, 1.25, 2.0, 7.5].into_iter().zip(expected) {
+                fetch.level = Level::Float(level);
+                assert_eq!(memory.sample(&image, &fetch).unwrap()[0], Some(f32::to_bits(expected)), "{description}, level {level}");
+            }
+            fetch.level = Level::Float(0.3);
+            assert!(memory.sample(&image, &fetch).is_err(), "0.3 is no 256th");
         }
     }
 }

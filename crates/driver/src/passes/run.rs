@@ -77,6 +77,12 @@ pub(super) fn construct_ssa(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
+/// Pass `uniform-handles`: removes loops over the texture handles of a warp where there is only one.
+pub(super) fn uniform_handles(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::uniform_handles::run(&mut state.function);
+    Ok(())
+}
+
 /// Pass `straighten`: merges blocks that always follow each other.
 pub(super) fn straighten(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
@@ -377,6 +383,19 @@ pub(super) fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `balance-moves`: moves copies of registers to the less busy unit.
 pub(super) fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+/// Pass `share-tuples`: makes tuples of registers parts of longer ones with the same elements.
+pub(super) fn share_tuples(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::share_tuples::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `drop-copies`: deletes moves that write what their register already holds.
+pub(super) fn drop_copies(state: &mut FunctionState<'_>) -> PassOutcome {
+    opt::drop_copies::run(&mut state.function);
     Ok(())
 }
 

@@ -10,9 +10,9 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    aggregate, balance, combine, constant_phis, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums,
-    hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, simplify, split_index, stagger_products,
-    straighten, tie_loads, uniform_numbers, unroll, vector_loads,
+    aggregate, balance, combine, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores, fuse, guard_copies,
+    guard_sums, hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, share_tuples, simplify, split_index,
+    stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -25,7 +25,7 @@ use crate::pipeline;
 const MAX_REGISTERS: u32 = 253;
 
 /// Passes that may leave instructions without an encoding, which `legalize` rewrites.
-const BEFORE_LEGALIZATION: [&str; 6] = ["construct-ssa", "straighten", "simplify", "contract", "fuse", "split-index"];
+const BEFORE_LEGALIZATION: [&str; 7] = ["construct-ssa", "uniform-handles", "straighten", "simplify", "contract", "fuse", "split-index"];
 
 /// Lists the functions that instruction selection makes from PTX.
 pub fn isel(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
@@ -90,6 +90,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
     let encodability = &mut legalize::EncodabilityCache::new(target);
     match pass {
         "construct-ssa" => construct_ssa(function),
+        "uniform-handles" => _ = uniform_handles::run(function),
         "straighten" => _ = straighten::run(function, target),
         "simplify" | "simplify-again" => _ = simplify::run(function, encodability),
         "fuse" => _ = fuse::run(function, target),
@@ -105,6 +106,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
         "guard-sums" => _ = guard_sums::run(function, encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
+        "share-tuples" => _ = share_tuples::run(function, target),
         "share-constants" => _ = share_constants::run(function, target),
         "stagger-products" => _ = stagger_products::run(function, MAX_REGISTERS),
         "constant-phis" => _ = constant_phis::run(function, target),
@@ -119,6 +121,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "reduce" => _ = reduce::run(function, target),
         "aggregate" => _ = aggregate::run(function, target),
         "balance" => _ = balance::run(function, &Hardware::built_in(target), encodability),
+        "drop-copies" => _ = drop_copies::run(function),
         "balance-moves" => _ = balance::run_moves(function, &Hardware::built_in(target), encodability),
         "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {

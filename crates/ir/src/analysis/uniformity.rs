@@ -25,6 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{ControlFlow, DefUse, DominanceFrontiers, Dominators, LoopId, Loops, PostDominators};
 use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::{Op, Pseudo};
+use crate::memory::{Order, Space};
 use crate::operand::{Operand, OperandKind, Role};
 
 /// The divergent values and branches of a function.
@@ -42,6 +43,15 @@ impl Uniformity {
         Uniformity::compute_with(function, flow, &dominators, &post_dominators, &Loops::compute(function, flow))
     }
 
+    /// Computes the uniformity of all values if weak loads of global and shared memory from a uniform address give all threads the same
+    /// value. A program in which they do not has a data race: another thread writes the address between the loads of two threads of the
+    /// warp, and nothing orders the loads and the store.
+    pub fn compute_without_races(function: &Function, flow: &ControlFlow) -> Uniformity {
+        let dominators = Dominators::compute(function, flow);
+        let post_dominators = PostDominators::compute(function, flow);
+        Uniformity::compute_from(function, flow, &dominators, &post_dominators, &Loops::compute(function, flow), Loads::WithoutRaces)
+    }
+
     /// Computes the uniformity of all values, with analyses that the caller already has.
     pub fn compute_with(
         function: &Function,
@@ -49,6 +59,18 @@ impl Uniformity {
         dominators: &Dominators,
         post_dominators: &PostDominators,
         loops: &Loops,
+    ) -> Uniformity {
+        Uniformity::compute_from(function, flow, dominators, post_dominators, loops, Loads::Any)
+    }
+
+    /// Computes the uniformity of all values from the analyses that it needs.
+    fn compute_from(
+        function: &Function,
+        flow: &ControlFlow,
+        dominators: &Dominators,
+        post_dominators: &PostDominators,
+        loops: &Loops,
+        loads: Loads,
     ) -> Uniformity {
         let def_use = DefUse::compute(function);
         let mut spread = Spread {
@@ -59,6 +81,7 @@ impl Uniformity {
             frontiers: DominanceFrontiers::compute(function, flow, dominators),
             post_dominators,
             loops,
+            loads,
             divergent: BitSet::new(function.values.len()),
             branches: BitSet::new(function.insts.len()),
             left_apart: BitSet::new(0),
@@ -98,6 +121,15 @@ impl Uniformity {
     }
 }
 
+/// What is assumed about loads of memory that the kernel may write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Loads {
+    /// Threads may load different values from one address.
+    Any,
+    /// Threads that execute a weak load from one address together load the same value.
+    WithoutRaces,
+}
+
 /// How divergence enters the results of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DivergenceSource {
@@ -128,7 +160,7 @@ const SHARED_REGISTERS: [&str; 14] = [
 ];
 
 /// Returns how divergence enters the results of an instruction.
-fn source_of(function: &Function, inst: Inst) -> DivergenceSource {
+fn source_of(function: &Function, inst: Inst, loads: Loads) -> DivergenceSource {
     let opcode = match function.insts[inst].op {
         Op::Machine(opcode) => opcode,
         Op::Pseudo(Pseudo::Entry) => return DivergenceSource::Divergent,
@@ -137,6 +169,7 @@ fn source_of(function: &Function, inst: Inst) -> DivergenceSource {
     let name_of = |operand: &Operand| if let OperandKind::Name(name) = operand.kind { Some(name.spelling()) } else { None };
     let names = || function.sources(inst).iter().filter_map(name_of);
     let is_known_constant = || function.insts[inst].memory.is_some_and(|access| function.accesses[access].constant);
+    let is_same_if_ordered = || loads == Loads::WithoutRaces && is_weak_load_of_shared_address(function, inst);
     match opcode.properties().effect {
         // `PR` reads all predicate registers.
         Effect::None if names().any(|name| name == "PR") => DivergenceSource::Divergent,
@@ -150,6 +183,7 @@ fn source_of(function: &Function, inst: Inst) -> DivergenceSource {
         Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => {
             DivergenceSource::Uniform
         }
+        Effect::Reads if is_same_if_ordered() => DivergenceSource::Operands,
         Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => DivergenceSource::Operands,
         Effect::Lanes
         | Effect::Reads
@@ -160,6 +194,14 @@ fn source_of(function: &Function, inst: Inst) -> DivergenceSource {
         | Effect::Fence
         | Effect::Other => DivergenceSource::Divergent,
     }
+}
+
+/// Returns whether an instruction is a weak load from a memory space in which an address means the same memory in all threads of a block.
+fn is_weak_load_of_shared_address(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].memory.is_some_and(|access| {
+        let access = function.accesses[access];
+        matches!(access.space, Space::Global | Space::Shared) && access.order == Order::Weak && !access.volatile
+    })
 }
 
 /// Returns whether an instruction gives all threads the value of one lane whose number is known: `SHFL.IDX` among all 32 lanes.
@@ -183,6 +225,7 @@ struct Spread<'a> {
     frontiers: DominanceFrontiers,
     post_dominators: &'a PostDominators,
     loops: &'a Loops,
+    loads: Loads,
     divergent: BitSet<Value>,
     /// Branches with a divergent condition.
     branches: BitSet<Inst>,
@@ -225,7 +268,7 @@ impl Spread<'_> {
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 let has_results = function.insts[inst].result_count() > 0;
-                if has_results && source_of(function, inst) == DivergenceSource::Divergent {
+                if has_results && source_of(function, inst, self.loads) == DivergenceSource::Divergent {
                     self.mark_results(inst);
                 }
             }
@@ -253,7 +296,7 @@ impl Spread<'_> {
         let is_guard_divergent = function.insts[inst]
             .guard
             .is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if self.divergent.contains(part.value)));
-        if source_of(function, inst) == DivergenceSource::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
+        if source_of(function, inst, self.loads) == DivergenceSource::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
             self.mark_results(inst);
         }
     }

@@ -239,7 +239,7 @@ fn emit(select: &mut Select<'_>, ptx: &Ptx<'_>, handle: &Handle, fetch: &Fetch) 
     let is_uniform = SystemLayout::of(select.target).texture_handle == TextureHandle::Uniform;
     // With a handle that is not in a general register the tuples can be made before the loop over the handles.
     let made = (is_uniform || handle.is_bound()).then(|| (select.tuple(&fetch.coordinates), fetch.rest_tuple(select)));
-    select.with_handle(handle, |select, operand| {
+    let access = |select: &mut Select<'_>, operand| {
         let (coordinates, rest, bindless, suffix, handle) = match operand {
             HandleOperand::General(word) => {
                 let (coordinates, rest) = fetch.tuples_with(select, word);
@@ -261,7 +261,9 @@ fn emit(select: &mut Select<'_>, ptx: &Ptx<'_>, handle: &Handle, fetch: &Fetch) 
         let tail = format!("{{}}{second}{suffix}, {}", fetch.geometry);
         let arguments: Vec<Operand> = std::iter::once(coordinates).chain(rest).chain(handle).collect();
         let mask = component_mask(ptx, &destinations);
-        let (values, is_absent) = define(select, &head, &tail, mask, resident != ast::Operand::Sink, &arguments);
+        define(select, &head, &tail, mask, resident != ast::Operand::Sink, &arguments)
+    };
+    select.with_handle(handle, access, |select, (values, is_absent)| {
         let values = converted(select, ptx, &values, destinations.len());
         for (&destination, value) in destinations.iter().zip(values) {
             select.assign(destination, value)?;

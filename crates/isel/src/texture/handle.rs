@@ -7,16 +7,16 @@
 //! ```text
 //! head:   UR4 = R2UR R2         the handle of one of the threads that are still in the loop
 //!         P0 = R2 == UR4
-//!         @!P0 BRA next
-//! body:   UR6 = R2UR R2         the same in all threads that are here
-//!         TEX ... UR6 ...
-//! next:   @!P0 BRA head
+//!         @P0 TEX ... UR4 ...
+//!         @!P0 BRA head
 //! after:
 //! ```
 //!
-//! Up to Ada an instruction can also name a word of constant bank 0; this is used for references ([`super::references`]).
+//! A thread leaves the loop after the iteration in which its guard held, so the results are defined after the loop without a phi. There is
+//! no branch between `R2UR` and the access: other threads of the warp could overwrite the uniform register there. The pass
+//! `uniform-handles` removes the loop where it finds that all threads have the same handle.
 //!
-//! The handle is copied again in the body because other threads may execute `head` before these threads execute the body.
+//! Up to Ada an instruction can also name a word of constant bank 0; this is used for references ([`super::references`]).
 
 use oriole_ir::{Class, Operand, OperandKind};
 use oriole_isa::{SystemLayout, TextureHandle};
@@ -138,54 +138,52 @@ impl Select<'_> {
         Some(Operand::constant(0, self.variables.parameters_start + start + offset))
     }
 
-    /// Calls `write` with the handle in the registers that the target wants, in a loop if threads may have different handles.
-    pub(super) fn with_handle(
+    /// Calls `access` with the handle in the registers that the target wants, in a loop if threads may have different handles, and then
+    /// `finish` with what `access` returned, outside of the loop. The instructions of `access` are guarded in the loop.
+    pub(super) fn with_handle<T>(
         &mut self,
         handle: &Handle,
-        write: impl FnOnce(&mut Self, HandleOperand) -> Result<(), Unsupported>,
+        access: impl FnOnce(&mut Self, HandleOperand) -> T,
+        finish: impl FnOnce(&mut Self, T) -> Result<(), Unsupported>,
     ) -> Result<(), Unsupported> {
-        if let Some(word) = handle.bound {
-            return write(self, HandleOperand::Bound(word));
-        }
-        if SystemLayout::of(self.target).texture_handle == TextureHandle::General {
-            let word = self.combined(&handle.words);
-            return write(self, HandleOperand::General(word));
-        }
-        if handle.is_invariant {
+        let operand = if let Some(word) = handle.bound {
+            HandleOperand::Bound(word)
+        } else if SystemLayout::of(self.target).texture_handle == TextureHandle::General {
+            HandleOperand::General(self.combined(&handle.words))
+        } else if handle.is_invariant {
             let guard = self.b.guard.take();
             let operand = self.uniform_handle(&handle.words);
             self.b.guard = guard;
-            return write(self, operand);
-        }
-        self.branch_around(|select| select.for_each_handle(handle, write))
+            operand
+        } else {
+            return self.branch_around(|select| {
+                let result = select.for_each_handle(handle, access);
+                finish(select, result)
+            });
+        };
+        let result = access(self, operand);
+        finish(self, result)
     }
 
     /// Emits the loop over the different handles of a warp.
-    fn for_each_handle(
-        &mut self,
-        handle: &Handle,
-        write: impl FnOnce(&mut Self, HandleOperand) -> Result<(), Unsupported>,
-    ) -> Result<(), Unsupported> {
-        let [head, body, next, after] = [(); 4].map(|()| self.b.new_block());
+    fn for_each_handle<T>(&mut self, handle: &Handle, access: impl FnOnce(&mut Self, HandleOperand) -> T) -> T {
+        let [head, after] = [(); 2].map(|()| self.b.new_block());
         self.b.branch(None, head);
         self.start(head);
+        let mut chosen = [Operand::URZ; 2];
         let mut is_chosen = Operand::PT;
-        for &word in &handle.words {
-            let chosen = self.in_uniform(word);
-            is_chosen = self.compare_words_and("EQ", false, word, chosen, "AND", is_chosen);
+        for (uniform, &word) in chosen.iter_mut().zip(&handle.words) {
+            *uniform = self.in_uniform(word);
+            is_chosen = self.compare_words_and("EQ", false, word, *uniform, "AND", is_chosen);
         }
-        let condition = self.condition(is_chosen.inverted_predicate());
-        self.b.branch(Some(condition), next);
-        self.b.branch(None, body);
-        self.start(body);
-        let operand = self.uniform_handle(&handle.words);
-        write(self, operand)?;
-        self.b.branch(None, next);
-        self.start(next);
-        self.b.branch(Some(condition), head);
+        self.b.guard = Some(self.condition(is_chosen));
+        let result = access(self, HandleOperand::Uniform(chosen));
+        self.b.guard = None;
+        let is_left = self.condition(is_chosen.inverted_predicate());
+        self.b.branch(Some(is_left), head);
         self.b.branch(None, after);
         self.start(after);
-        Ok(())
+        result
     }
 
     /// Returns the words of a handle in uniform registers.
@@ -214,8 +212,12 @@ impl Select<'_> {
 }
 
 impl HandleOperand {
-    /// Returns the two uniform registers that texture instructions read, as one operand.
+    /// Returns the two uniform registers that texture instructions read, as one operand. They are joined without the guard of the
+    /// access, which belongs to single threads.
     pub(super) fn pair(select: &mut Select<'_>, words: [Operand; 2]) -> Operand {
-        select.b.pack(Class::UR2, &words)
+        let guard = select.b.guard.take();
+        let pair = select.b.pack(Class::UR2, &words);
+        select.b.guard = guard;
+        pair
     }
 }

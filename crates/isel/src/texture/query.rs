@@ -103,24 +103,22 @@ pub(crate) fn query(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     let handle = select.handle(select.elements(ptx.operand(1))[0], None)?;
     let level = if ptx.has(Modifier::Level) { select.source(ptx.operand(2), ScalarType::S32)? } else { Operand::RZ };
     let level = select.in_register(level);
-    select.with_handle(&handle, |select, operand| {
-        let value = match operand {
-            HandleOperand::General(word) => {
-                let place = select.tuple(&[word, level]);
-                select.b.define(Class::R, &format!("TXQ.B RZ, $, {{}}, TEX_HEADER_DIMENSION, {component:#x}"), &[place])
-            }
-            HandleOperand::Uniform(words) => {
-                let pair = HandleOperand::pair(select, words);
-                let template = format!("TXQ RZ, $, {{}}, TEX_HEADER_DIMENSION, {{}}, 0x0, {component:#x}");
-                select.b.define(Class::R, &template, &[level, pair])
-            }
-            HandleOperand::Bound(word) => {
-                let template = format!("TXQ RZ, $, {{}}, TEX_HEADER_DIMENSION, 0x0, {word:#x}, {component:#x}");
-                select.b.define(Class::R, &template, &[level])
-            }
-        };
-        select.assign(ptx.operand(0), value)
-    })
+    let access = |select: &mut Select<'_>, operand| match operand {
+        HandleOperand::General(word) => {
+            let place = select.tuple(&[word, level]);
+            select.b.define(Class::R, &format!("TXQ.B RZ, $, {{}}, TEX_HEADER_DIMENSION, {component:#x}"), &[place])
+        }
+        HandleOperand::Uniform(words) => {
+            let pair = HandleOperand::pair(select, words);
+            let template = format!("TXQ RZ, $, {{}}, TEX_HEADER_DIMENSION, {{}}, 0x0, {component:#x}");
+            select.b.define(Class::R, &template, &[level, pair])
+        }
+        HandleOperand::Bound(word) => {
+            let template = format!("TXQ RZ, $, {{}}, TEX_HEADER_DIMENSION, 0x0, {word:#x}, {component:#x}");
+            select.b.define(Class::R, &template, &[level])
+        }
+    };
+    select.with_handle(&handle, access, |select, value| select.assign(ptx.operand(0), value))
 }
 
 /// Selects a query that reads a table of the driver.

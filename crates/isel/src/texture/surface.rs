@@ -77,11 +77,13 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     let (size, clamp) = (size_modifier(bytes, false), clamp(ptx));
     let head = format!("SULD.D.BA{}{eviction}{size}{scope}{clamp}", place.geometry);
     let width = bytes.div_ceil(4) as u8;
-    select.with_handle(&place.handle, |select, operand| {
+    let access = |select: &mut Select<'_>, operand| {
         let (handle, suffix) = handle_operand(select, operand);
         let class = Class::new(RegFile::General, width);
         let arguments: Vec<Operand> = std::iter::once(place.coordinates).chain(handle).collect();
-        let value = select.b.define(class, &format!("{head} $, [{{}}]{suffix}"), &arguments);
+        select.b.define(class, &format!("{head} $, [{{}}]{suffix}"), &arguments)
+    };
+    select.with_handle(&place.handle, access, |select, value| {
         let words: Vec<Operand> = (0..width).map(|word| select.register_of(value, word)).collect();
         for (lane, &destination) in lanes.iter().enumerate() {
             if let Some(value) = select.lane_of(&words, ty, lane, destination, lanes.len()) {
@@ -137,10 +139,10 @@ pub(crate) fn reduce(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
 
 /// Emits a store or reduction.
 fn emit(select: &mut Select<'_>, place: &SurfaceElement, head: &str, value: Operand) -> Result<(), Unsupported> {
-    select.with_handle(&place.handle, |select, operand| {
+    let access = |select: &mut Select<'_>, operand| {
         let (handle, suffix) = handle_operand(select, operand);
         let arguments: Vec<Operand> = [place.coordinates, value].into_iter().chain(handle).collect();
         select.b.emit(&format!("{head} [{{}}], {{}}{suffix}"), &arguments);
-        Ok(())
-    })
+    };
+    select.with_handle(&place.handle, access, |_, ()| Ok(()))
 }

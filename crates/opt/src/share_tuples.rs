@@ -1,0 +1,153 @@
+//! Makes a tuple of registers the first part of a longer tuple that starts with the same elements.
+//!
+//! Texture and surface instructions read their coordinates from consecutive registers. Accesses to images of different dimensions often
+//! start with the same coordinates. As separate tuples they are in different registers, and all but one of them need copies:
+//!
+//! ```text
+//! %3:R2 = PACK %1, %2                  %4:R3 = PACK %1, %2, %0
+//! ... SULD.2D ... [%3]       becomes   ... SULD.2D ... [%4[0:2]]
+//! %4:R3 = PACK %1, %2, %0              ... SULD.3D ... [%4]
+//! ... SULD.3D ... [%4]
+//! ```
+//!
+//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are known there;
+//! constants among them move along. The longer tuple must have at least the alignment of the shorter one. Only texture and surface
+//! instructions may read the tuples: they do not write over their operands, as matrix products do over their accumulators.
+//!
+//! **Before** and **after**: SSA, all instructions encodable. The cost is linear in the size of the function.
+
+use oriole_ir::analysis::DefUse;
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target};
+use oriole_isa::{Opcode, Pipe, RegFile};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::{dead, forward};
+
+/// Number of registers of the longest tuple that is considered; longer ones are matrices, not coordinates.
+const MAX_WIDTH: usize = 4;
+
+/// The elements of a tuple.
+type Elements = SmallVec<[OperandKind; MAX_WIDTH]>;
+
+/// Shares the tuples of a whole function. Returns the number of tuples that became parts of others.
+pub fn run(function: &mut Function, target: Target) -> usize {
+    let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
+    let has_fetch = |block: &&Block| function.blocks[**block].insts.iter().any(|&inst| is_fetch(inst));
+    let blocks: Vec<Block> = function.layout.iter().filter(has_fetch).copied().collect();
+    if blocks.is_empty() {
+        return 0;
+    }
+    let def_use = DefUse::compute(function);
+    let shared = blocks.into_iter().map(|block| share_in_block(function, &def_use, block)).sum();
+    if shared > 0 {
+        forward::run(function, target);
+        dead::run(function, target);
+    }
+    shared
+}
+
+/// Shares the tuples of a block. Returns their number.
+fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
+    // For each start of a tuple, the first longer tuple that begins with it.
+    let mut longer: FxHashMap<Elements, Inst> = FxHashMap::default();
+    let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
+    for (place, &inst) in function.blocks[block].insts.iter().enumerate() {
+        places.insert(inst, place);
+        let Some(elements) = elements_of(function, def_use, inst) else { continue };
+        for width in 2..elements.len() {
+            longer.entry(Elements::from_slice(&elements[..width])).or_insert(inst);
+        }
+    }
+    if longer.is_empty() {
+        return 0;
+    }
+    let definitions = definitions_in(function, block);
+    let mut moved_before: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
+    let mut is_moved: FxHashMap<Inst, usize> = FxHashMap::default();
+    let mut shared = 0;
+    for (place, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
+        let Some(elements) = elements_of(function, def_use, inst) else { continue };
+        let Some(&long) = longer.get(&elements).filter(|&&long| is_aligned_as(function, long, inst)) else { continue };
+        if is_moved.get(&long).copied().unwrap_or(places[&long]) > place {
+            let Some(moved) = insts_to_move(function, &definitions, &places, &is_moved, long, place) else { continue };
+            moved.iter().for_each(|&moved| _ = is_moved.insert(moved, place));
+            moved_before.entry(inst).or_default().extend(moved);
+        }
+        let Some(tuple) = function.results(long)[0].value() else { continue };
+        let part = Part { value: tuple, first: 0, count: elements.len() as u8 };
+        let operands = [function.results(inst)[0], Operand::from(part)];
+        function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+        function.set_operands(inst, &operands, 1);
+        shared += 1;
+    }
+    if !is_moved.is_empty() {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        for inst in insts {
+            kept.extend(moved_before.remove(&inst).unwrap_or_default());
+            if !is_moved.contains_key(&inst) {
+                kept.push(inst);
+            }
+        }
+        function.blocks[block].insts = kept;
+    }
+    shared
+}
+
+/// Returns the elements of an unguarded pack of two to four general registers that only texture and surface instructions read; `None` for
+/// other instructions.
+fn elements_of(function: &Function, def_use: &DefUse, inst: Inst) -> Option<Elements> {
+    let data = &function.insts[inst];
+    if !data.is(Pseudo::Pack) || data.guard.is_some() || function.sources(inst).len() > MAX_WIDTH {
+        return None;
+    }
+    let value = function.results(inst)[0].value()?;
+    let class = function.values[value];
+    let is_fetch = |reader: Inst| function.insts[reader].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
+    if !def_use.uses(value).iter().all(|used| is_fetch(used.inst)) {
+        return None;
+    }
+    let is_word = |source: &Operand| source.signs.is_empty() && source.part().is_none_or(|part| part.count == 1);
+    let is_tuple = class.file == RegFile::General && usize::from(class.width) == function.sources(inst).len();
+    (is_tuple && function.sources(inst).iter().all(is_word)).then(|| function.sources(inst).iter().map(|source| source.kind).collect())
+}
+
+/// Returns whether the registers of the result of `long` start at a multiple of what the result of `short` needs.
+fn is_aligned_as(function: &Function, long: Inst, short: Inst) -> bool {
+    let align = |inst: Inst| function.results(inst)[0].value().map(|value| function.values[value].align);
+    matches!((align(long), align(short)), (Some(long), Some(short)) if long % short == 0)
+}
+
+/// Returns the instruction of the block that defines each value of the block.
+fn definitions_in(function: &Function, block: Block) -> FxHashMap<oriole_ir::Value, Inst> {
+    let insts = &function.blocks[block].insts;
+    insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
+}
+
+/// Returns the instructions to move before position `place` so that `pack` can be there, in order: constants that it reads, then the pack.
+/// `None` if it reads a value that is computed later.
+fn insts_to_move(
+    function: &Function,
+    definitions: &FxHashMap<oriole_ir::Value, Inst>,
+    places: &FxHashMap<Inst, usize>,
+    is_moved: &FxHashMap<Inst, usize>,
+    pack: Inst,
+    place: usize,
+) -> Option<SmallVec<[Inst; 4]>> {
+    let mut moved: SmallVec<[Inst; 4]> = SmallVec::new();
+    for source in function.sources(pack) {
+        let Some(&definition) = source.value().and_then(|value| definitions.get(&value)) else { continue };
+        if is_moved.get(&definition).copied().unwrap_or(places[&definition]) < place || moved.contains(&definition) {
+            continue;
+        }
+        let data = &function.insts[definition];
+        let is_constant = data.is_machine(Opcode::MOV) && data.guard.is_none() && function.used(definition).next().is_none();
+        if !is_constant {
+            return None;
+        }
+        moved.push(definition);
+    }
+    moved.push(pack);
+    Some(moved)
+}

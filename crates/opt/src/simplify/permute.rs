@@ -1,0 +1,147 @@
+//! Joins permutations of bytes: a `PRMT` of words whose bytes come from other permutations, masks and shifts by whole bytes.
+//!
+//! ```text
+//! %2 = PRMT %0, 0x7770, RZ                     the lowest byte of %0
+//! %3 = PRMT %0, 0x7771, RZ                     the next byte
+//! %4 = LOP3.LUT %3, 0xff, RZ, 0xc0, !PT
+//! %5 = PRMT %2, 0x3340, %4           becomes   %5 = PRMT %0, 0x7710, RZ
+//! ```
+//!
+//! For each of the four bytes of the result, the analysis finds the word and the byte in it that it is a copy of, or that it is zero. If
+//! the bytes come from at most two words, one `PRMT` of these words gives the result, or a copy if all bytes are in their places.
+//! A zero byte is taken from the zero register, or from a byte of one of the words that is known to be zero.
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind};
+use oriole_isa::{Opcode, Symbol, Symbols};
+use smallvec::{SmallVec, smallvec};
+
+use super::{Simplifier, SimplifyRule};
+use crate::known::{LUT_AND, OperandFacts};
+use crate::rewrite::Draft;
+
+/// Number of bytes in a word.
+const BYTES: usize = 4;
+
+/// Maximum number of dependent instructions to look through.
+const MAX_DEPTH: usize = 4;
+
+/// Selector of a byte of the third operand of `PRMT`: the one that ptxas takes for zero bytes of the zero register.
+const ZERO_SELECTOR: u32 = 7;
+
+/// Where a byte comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ByteSource {
+    /// The byte is zero.
+    Zero,
+    /// The byte is this one of a word, the lowest byte being 0.
+    Byte(OperandKind, u32),
+}
+
+impl Simplifier {
+    /// Simplifies a `PRMT`, or a `LOP3` that only clears bytes. Returns `None` if nothing changed.
+    pub(super) fn simplify_permutation(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let known = self.known(function);
+        let wanted = bytes_of_result(known, function, inst, 0)?;
+        let mut words: SmallVec<[OperandKind; BYTES]> = SmallVec::new();
+        for source in wanted {
+            if let ByteSource::Byte(word, _) = source
+                && !words.contains(&word)
+            {
+                words.push(word);
+            }
+        }
+        let (first, second) = match words[..] {
+            [] => return self.replace_by_copy(function, inst, Operand::RZ, SimplifyRule::Permutation),
+            [only] => (only, Operand::RZ),
+            [first, second] => (first, Operand::new(second)),
+            _ => return None,
+        };
+        let contents = [first, second.kind].map(|word| bytes_of(known, function, &Operand::new(word), 0));
+        let is_in_place = |at: usize| wanted[at] == ByteSource::Byte(first, at as u32) || wanted[at] == contents[0][at];
+        if words.len() == 1 && matches!(first, OperandKind::Value(_)) && (0..BYTES).all(is_in_place) {
+            return self.replace_by_copy(function, inst, Operand::new(first), SimplifyRule::Permutation);
+        }
+        let mut selectors = 0;
+        for (at, source) in wanted.into_iter().enumerate() {
+            let selector = match source {
+                ByteSource::Byte(word, byte) => byte + if word == first { 0 } else { BYTES as u32 },
+                ByteSource::Zero if words.len() == 1 => ZERO_SELECTOR,
+                ByteSource::Zero => contents.iter().flatten().position(|&byte| byte == ByteSource::Zero)? as u32,
+            };
+            selectors |= selector << (BYTES * at);
+        }
+        let operands: SmallVec<[Operand; 8]> = smallvec![function.results(inst)[0], Operand::new(first), selectors.into(), second];
+        // An instruction that reads the same words stays as it is: a mask is no slower than a permutation.
+        let reads = |word: &OperandKind| function.sources(inst).iter().any(|source| source.kind == *word);
+        if words.iter().all(reads) {
+            return None;
+        }
+        let draft = Draft { opcode: Opcode::PRMT, modifiers: Symbols::new(), operands, result_count: 1 };
+        self.replace_if_encodable(function, inst, draft, SimplifyRule::Permutation)
+    }
+}
+
+/// Returns where the bytes of an operand come from.
+fn bytes_of(known: OperandFacts<'_>, function: &Function, operand: &Operand, depth: usize) -> [ByteSource; BYTES] {
+    let own = |at: usize| ByteSource::Byte(operand.kind, at as u32);
+    if let Some(word) = known.word(operand) {
+        return std::array::from_fn(|at| if word >> (8 * at) & 0xff == 0 { ByteSource::Zero } else { own(at) });
+    }
+    let defined = known.definition(operand).filter(|_| depth < MAX_DEPTH);
+    if let Some(bytes) = defined.and_then(|(_, inst)| bytes_of_result(known, function, inst, depth + 1)) {
+        return bytes;
+    }
+    let most = known.upper_bound(operand);
+    std::array::from_fn(|at| if most >> (8 * at) == 0 { ByteSource::Zero } else { own(at) })
+}
+
+/// Returns where the bytes of the only result of an instruction come from; `None` if the instruction does anything but move whole bytes.
+fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, depth: usize) -> Option<[ByteSource; BYTES]> {
+    let data = &function.insts[inst];
+    let Op::Machine(opcode) = data.op else { return None };
+    let sources = function.sources(inst);
+    let of = |source: &Operand| bytes_of(known, function, source, depth);
+    if data.guard.is_some() || data.result_count() != 1 || sources.iter().take(3).any(|source| !source.signs.is_empty()) {
+        return None;
+    }
+    match (opcode, data.modifiers.as_slice(), sources) {
+        (Opcode::PRMT, [], [a, selectors, c]) => {
+            let selectors = known.word(selectors)?;
+            let selector = |at: usize| (selectors >> (BYTES * at) & 0xf) as usize;
+            // A selector with its upper bit set gives copies of a sign.
+            if (0..BYTES).any(|at| selector(at) >= 2 * BYTES) {
+                return None;
+            }
+            let pair = [of(a), of(c)];
+            Some(std::array::from_fn(|at| pair[selector(at) / BYTES][selector(at) % BYTES]))
+        }
+        (Opcode::LOP3, [Symbol::LUT], [a, b, _, table, never])
+            if table.integer() == Some(LUT_AND) && *never == Operand::PT.inverted_predicate() =>
+        {
+            let mask = known.word(b)?;
+            let bytes = of(a);
+            let byte = |at: usize| match mask >> (8 * at) & 0xff {
+                0 => Some(ByteSource::Zero),
+                0xff => Some(bytes[at]),
+                _ => None,
+            };
+            Some([byte(0)?, byte(1)?, byte(2)?, byte(3)?])
+        }
+        (Opcode::SHF, [Symbol::R, Symbol::U32, Symbol::HI], [low, distance, high]) if known.word(low) == Some(0) => {
+            let places = whole_bytes(known.word(distance)?)?;
+            let bytes = of(high);
+            Some(std::array::from_fn(|at| bytes.get(at + places).copied().unwrap_or(ByteSource::Zero)))
+        }
+        (Opcode::SHF, [Symbol::L, Symbol::U32], [low, distance, high]) if known.word(high) == Some(0) => {
+            let places = whole_bytes(known.word(distance)?)?;
+            let bytes = of(low);
+            Some(std::array::from_fn(|at| at.checked_sub(places).map_or(ByteSource::Zero, |from| bytes[from])))
+        }
+        _ => None,
+    }
+}
+
+/// Returns a shift distance in bytes, if it is a number of whole bytes and less than a word.
+fn whole_bytes(distance: u32) -> Option<usize> {
+    (distance.is_multiple_of(8) && distance < 32).then_some(distance as usize / 8)
+}
