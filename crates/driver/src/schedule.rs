@@ -11,7 +11,8 @@
 //! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, the first one is discarded without a comparison.
 //!
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
-//! as well; the one with fewer spilled bytes is kept or, if they are equal, the one with the better score.
+//! as well and, if that spills too, an order for few registers. The one with the least spill traffic is kept, where code in loops counts ten
+//! times for each loop; if they are equal, the one with the better score.
 
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;

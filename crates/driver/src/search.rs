@@ -5,12 +5,14 @@
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
 //! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
 //! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
-//! Each schedule that is built here counts as a trial; the original order that [`without_spills`] may allocate does not.
+//! Each schedule that is built here counts as a trial; the original order and the one for few registers that [`without_spills`] may allocate
+//! do not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
 //! [`schedule::score_of`] decides.
 
+use oriole_sched::backend::ScheduleMode;
 use oriole_sched::score::Score;
 
 use crate::error::{Failure, Fault};
@@ -122,8 +124,9 @@ fn score(state: &FunctionState<'_>) -> Option<Score> {
     Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
 }
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state`, and returns
-/// the allocation with fewer spilled bytes or, if they are equal, with less estimated time.
+/// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state` and, if that
+/// spills too, an order for few registers. Returns the allocation with the least estimated spill traffic or, if they are equal, with less
+/// estimated time.
 fn without_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
@@ -132,20 +135,30 @@ fn without_spills<'a>(
     let is_new = scheduled.schedule_stats.blocks > 0;
     let new = match allocate(scheduled) {
         Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
-        Ok(new) => Ok(new),
+        Ok(new) => Some(new),
         // There are not enough registers for this order; the original order may still be possible.
-        Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => Err(failures),
+        Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => None,
         Err(failures) => return Err(failures),
     };
-    let mut old = allocate(schedule(state, SchedulePlan { before_allocation: false, ..plan }, &[])?)?;
-    match new {
-        Ok(new) if new.spill_bytes() < old.spill_bytes() || new.spill_bytes() == old.spill_bytes() && time(&new) <= time(&old) => Ok(new),
-        Ok(new) => {
-            old.report_data.note_discarded(&new.report_data);
-            Ok(old)
-        }
-        Err(_) => Ok(old),
+    let old = allocate(schedule(state, SchedulePlan { before_allocation: false, ..plan }, &[])?)?;
+    let best = new.map_or_else(|| old.clone(), |new| with_less_traffic(new, &old));
+    if plan.mode == ScheduleMode::ReduceReg || best.spill_bytes() == 0 {
+        return Ok(best);
     }
+    let few_registers = schedule(state, SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan }, &[]).and_then(allocate);
+    Ok(few_registers.map_or_else(|_| best.clone(), |few_registers| with_less_traffic(best.clone(), &few_registers)))
+}
+
+/// Returns the one of two allocations of a function that is better: `first` unless `second` has less spill traffic or, if it is equal,
+/// takes less time.
+fn with_less_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<'a>) -> FunctionState<'a> {
+    let traffic = [first.spill_traffic(), second.spill_traffic()];
+    if traffic[0] < traffic[1] || traffic[0] == traffic[1] && time(&first) <= time(second) {
+        return first;
+    }
+    let mut kept = second.clone();
+    kept.report_data.note_discarded(&first.report_data);
+    kept
 }
 
 /// Returns a copy of the function, scheduled before register allocation. `occupancies_to_estimate` lists the lower occupancies, in percent

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use oriole_ctrl::Controls;
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
-use oriole_ir::{Function, FunctionKind, Location};
+use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
+use oriole_ir::{Block, Function, FunctionKind, Location, Space};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
 use oriole_opt::alternatives::Alternatives;
@@ -194,5 +195,18 @@ impl<'a> FunctionState<'a> {
     /// Returns the number of bytes that spill code stores and loads.
     pub fn spill_bytes(&self) -> u32 {
         self.allocation.as_ref().map_or(0, |allocation| allocation.spill_store_bytes + allocation.spill_load_bytes)
+    }
+
+    /// Returns the estimated number of bytes that spill code stores and loads in one execution of the function.
+    pub fn spill_traffic(&self) -> f64 {
+        let function = &self.function;
+        let loops = Loops::compute(function, &ControlFlow::compute(function));
+        let bytes_of = |block: Block| -> u32 {
+            let accesses = function.blocks[block].insts.iter().filter_map(|&inst| function.insts[inst].memory);
+            let spills = accesses.map(|access| &function.accesses[access]).filter(|access| access.space == Space::Spill);
+            spills.map(|access| u32::from(access.bytes)).sum()
+        };
+        let traffic = |&block: &Block| f64::from(bytes_of(block)) * LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
+        function.layout.iter().map(traffic).sum()
     }
 }

@@ -2,6 +2,7 @@
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
 use oriole_isa::Opcode;
+use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
 
@@ -24,12 +25,15 @@ pub(crate) struct OperandFacts<'a> {
     assumed: Option<(Value, u32)>,
 }
 
-/// A value that is one of two constants, selected by a predicate.
+/// Maximum number of constants that a selection of selections is followed for.
+const MAX_CONSTANTS: usize = 4;
+
+/// A value that is one of a few constants, selected by predicates.
 struct ConstantSelection {
     /// The selected value.
     value: Value,
-    /// The constants for a true and for a false predicate.
-    constants: [u32; 2],
+    /// The possible constants for a true and for a false predicate; several where the selected value is a selection itself.
+    constants: [SmallVec<[u32; MAX_CONSTANTS]>; 2],
     /// The predicate that selects.
     predicate: Operand,
 }
@@ -117,7 +121,7 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns whether an operand is zero: a known zero, or computed from a selection of two constants and zero for both.
+    /// Returns whether an operand is zero: a known zero, or computed from a selection of constants and zero for all of them.
     pub(crate) fn is_always_zero(self, operand: &Operand) -> bool {
         if let Some(number) = self.word(operand) {
             return number == 0;
@@ -126,6 +130,7 @@ impl<'a> OperandFacts<'a> {
             selection
                 .constants
                 .iter()
+                .flatten()
                 .all(|&number| OperandFacts { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
         })
     }
@@ -142,8 +147,12 @@ impl<'a> OperandFacts<'a> {
             return Some(if operand.signs.has(Signs::NOT) { inner.inverted_predicate() } else { inner });
         }
         let selection = self.selection(compared)?;
-        let truth = |number: u32| OperandFacts { assumed: Some((selection.value, number)), ..self }.truth(operand);
-        match [truth(selection.constants[0])?, truth(selection.constants[1])?] {
+        let truth = |numbers: &[u32]| {
+            let mut found = numbers.iter().map(|&number| OperandFacts { assumed: Some((selection.value, number)), ..self }.truth(operand));
+            let first = found.next()??;
+            found.all(|other| other == Some(first)).then_some(first)
+        };
+        match [truth(&selection.constants[0])?, truth(&selection.constants[1])?] {
             [true, true] => Some(Operand::PT),
             [true, false] => Some(selection.predicate),
             [false, true] => Some(selection.predicate.inverted_predicate()),
@@ -151,14 +160,14 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the selection of two constants that an operand is computed from, if everything else that it depends on is constant.
+    /// Returns the selection of constants that an operand is computed from, if everything else that it depends on is constant.
     fn selection(self, operand: &Operand) -> Option<ConstantSelection> {
         let (value, inst) = self.definition(operand)?;
         let deeper = self.deeper()?;
         let sources = self.function.sources(inst);
         match self.function.insts[inst].op {
             Op::Machine(Opcode::SEL) if self.has_modifiers(inst, &[]) && sources.len() == 3 => {
-                let numbers = [deeper.word(&sources[0])?, deeper.word(&sources[1])?];
+                let numbers = [deeper.possible_words(&sources[0])?, deeper.possible_words(&sources[1])?];
                 Some(ConstantSelection { value, constants: numbers, predicate: sources[2] })
             }
             Op::Machine(Opcode::LOP3 | Opcode::IADD3 | Opcode::MOV) | Op::Pseudo(Pseudo::Copy) => {
@@ -169,6 +178,21 @@ impl<'a> OperandFacts<'a> {
             }
             _ => None,
         }
+    }
+
+    /// Returns the constants that an operand may be: a known word, or those that a selection chooses from.
+    fn possible_words(self, operand: &Operand) -> Option<SmallVec<[u32; MAX_CONSTANTS]>> {
+        if let Some(number) = self.word(operand) {
+            return Some(SmallVec::from_slice(&[number]));
+        }
+        let (_, inst) = self.definition(operand).filter(|_| operand.signs.is_empty())?;
+        let sources = self.function.sources(inst);
+        if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::SEL)) || !self.has_modifiers(inst, &[]) || sources.len() != 3 {
+            return None;
+        }
+        let mut found = self.deeper()?.possible_words(&sources[0])?;
+        found.extend(self.deeper()?.possible_words(&sources[1])?);
+        (found.len() <= MAX_CONSTANTS).then_some(found)
     }
 
     /// Returns whether an instruction is `LOP3.LUT` or `ULOP3.LUT` with a single result and no predicate.
@@ -381,6 +405,29 @@ mod tests {
         // %2 is 0x10 where %1 holds: `%2 != 0` is %1.
         assert_eq!([choice(2), choice(3), choice(4)], [Some((true, false)), Some((true, true)), Some((true, true))]);
         assert_eq!([choice(5), choice(6)], [Some((false, false)), None], "always true; unknown");
+    }
+
+    #[test]
+    fn constants_selected_by_two_predicates_are_propagated() {
+        let (function, operands) = kept(
+            "%2:P, PT = ISETP.NE.U32.AND %0, 0x8, PT
+             %3:R = SEL RZ, 0x10, !%1
+             %4:R = SEL %3, RZ, %2
+             %5:R = SEL %3, 0x18, %2
+             %6:R, PT, PT = IADD3 -%4, 0x10, RZ
+             %7:R = LOP3.LUT %6, 0xf, RZ, 0xc0, !PT
+             %8:R, PT, PT = IADD3 -%5, 0x10, RZ
+             %9:R = LOP3.LUT %8, 0xf, RZ, 0xc0, !PT
+             %10:P, PT = ISETP.NE.U32.AND %4, 0x0, PT
+             %11:P, PT = ISETP.NE.U32.AND %4, 0x8, PT
+             KEEP %7, %9, %10, %11",
+        );
+        let definitions = Definitions::compute(&function);
+        let known = OperandFacts::new(&function, &definitions);
+        // %4 is 0 or 16, %5 is 0, 16 or 24.
+        assert_eq!([known.is_always_zero(&operands[0]), known.is_always_zero(&operands[1])], [true, false]);
+        let choice = |at: usize| known.equivalent_predicate(&operands[at]).map(|found| found.value().is_some());
+        assert_eq!([choice(2), choice(3)], [None, Some(false)], "depends on two predicates; always true");
     }
 
     #[test]

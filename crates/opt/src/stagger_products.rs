@@ -27,12 +27,12 @@
 //! accesses memory or waits moves relative to a product. Every `WARPGROUP.DEPBAR` of the function waits for all groups, since the pass adds
 //! groups and waits are counted in groups.
 //!
-//! **Before and after**: SSA values, the order in which the program was written.
+//! **Before and after**: SSA values, the order in which the program was written. **Cost**: linear in the size of the function.
 
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function, Inst, Operand, Pseudo, RegFile, Value};
 use oriole_isa::{Effect, Opcode};
-use oriole_support::SparseSet;
+use oriole_support::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::settle_products::{ends_group, new_fence, new_group_end, new_wait, pending_groups};
@@ -47,32 +47,74 @@ pub fn run(function: &mut Function, register_limit: u32) -> usize {
     if waits.peek().is_none() || !waits.all(|inst| pending_groups(function, inst).is_none_or(|pending| pending == 0)) {
         return 0;
     }
-    let mut divided = 0;
-    for block in function.layout.clone() {
-        let mut start = 0;
-        while let Some(step) = Step::find(function, block, start) {
-            start = step.end;
-            if let Some(parts) = step.divide(function) {
-                let has_registers = live_registers_at(function, block, step.insts[step.wait]) + SPARE_REGISTERS <= register_limit;
-                start = step.stagger(function, block, parts, has_registers);
-                divided += 1;
-            }
-        }
+    let has_fence = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_fence(function, inst));
+    let blocks: Vec<Block> = function.layout.iter().copied().filter(has_fence).collect();
+    let mut facts = Facts { use_counts: use_counts(function), liveness: None };
+    blocks.into_iter().map(|block| stagger_block(function, block, register_limit, &mut facts)).sum()
+}
+
+/// What the pass knows about the whole function. Both stay valid when a step is divided: no instruction that uses a value is added, and none
+/// leaves its block.
+struct Facts {
+    /// For each value: how often instructions read it.
+    use_counts: IndexVec<Value, u32>,
+    /// The live general registers; computed when they are first needed.
+    liveness: Option<Liveness>,
+}
+
+/// Counts the reads of each value.
+fn use_counts(function: &Function) -> IndexVec<Value, u32> {
+    let mut counts = IndexVec::filled(function.values.len(), 0);
+    for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+        function.used(inst).for_each(|part| counts[part.value] += 1);
+    }
+    counts
+}
+
+/// Divides the steps of a block. Returns their number.
+fn stagger_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut Facts) -> usize {
+    let insts = function.blocks[block].insts.clone();
+    let mut live: Option<FxHashMap<Inst, u32>> = None;
+    // The new list has the instructions of the old one up to `copied`.
+    let (mut new_insts, mut copied) = (Vec::with_capacity(insts.len()), 0);
+    let (mut start, mut divided) = (0, 0);
+    while let Some(step) = Step::find(function, &insts, start) {
+        start = step.end;
+        let Some(parts) = step.divide(function) else { continue };
+        let live = live.get_or_insert_with(|| live_registers_at_waits(function, block, &mut facts.liveness));
+        let has_registers = live[&insts[step.wait]] + SPARE_REGISTERS <= register_limit;
+        new_insts.extend(&insts[copied..=parts.last_of_first]);
+        step.stagger(function, parts, has_registers, &facts.use_counts, &mut new_insts);
+        copied = step.second_end.unwrap_or(step.end);
+        start = copied;
+        divided += 1;
+    }
+    if divided > 0 {
+        new_insts.extend(&insts[copied..]);
+        function.blocks[block].insts = new_insts;
     }
     divided
 }
 
-/// Returns the number of general registers that are live after an instruction of a block.
-fn live_registers_at(function: &Function, block: Block, at: Inst) -> u32 {
-    let flow = ControlFlow::compute(function);
+/// Returns the number of general registers that are live after each wait of a block.
+fn live_registers_at_waits(function: &Function, block: Block, liveness: &mut Option<Liveness>) -> FxHashMap<Inst, u32> {
     let is_general = |value: Value| function.values[value].file == RegFile::General;
-    let liveness = Liveness::compute_for(function, &flow, is_general);
-    let mut found = 0;
-    liveness.walk(function, block, &mut SparseSet::new(function.values.len()), |inst, live| {
-        if inst == at {
-            found = live.members().iter().map(|&value| u32::from(function.values[value].width)).sum();
+    let liveness = liveness.get_or_insert_with(|| Liveness::compute_for(function, &ControlFlow::compute(function), is_general));
+    let width = |value: Value| u32::from(function.values[value].width);
+    let mut live: FxHashSet<Value> = liveness.live_out(block).iter().copied().collect();
+    let mut registers: u32 = live.iter().map(|&value| width(value)).sum();
+    let mut found = FxHashMap::default();
+    for &inst in function.blocks[block].insts.iter().rev().filter(|&&inst| !function.insts[inst].is(Pseudo::Phi)) {
+        if function.insts[inst].is_machine(Opcode::WARPGROUP) {
+            found.insert(inst, registers);
         }
-    });
+        for value in function.defined(inst) {
+            registers -= if live.remove(&value) { width(value) } else { 0 };
+        }
+        for part in function.used(inst).filter(|part| is_general(part.value)) {
+            registers += if live.insert(part.value) { width(part.value) } else { 0 };
+        }
+    }
     found
 }
 
@@ -99,9 +141,9 @@ fn find_after(insts: &[Inst], start: usize, continues: impl Fn(Inst) -> bool, en
 }
 
 /// A group of products, the wait for it, the code that reads the results, and the next group. Positions are in `insts`.
-struct Step {
+struct Step<'a> {
     /// The instructions of the block.
-    insts: Vec<Inst>,
+    insts: &'a [Inst],
     /// Position of the fence before the first group.
     fence: usize,
     /// Position of the end of the first group.
@@ -128,18 +170,17 @@ struct Parts {
     late_products: Vec<Inst>,
 }
 
-impl Step {
-    /// Finds the next step of a block that starts at the position `start` or after it.
-    fn find(function: &Function, block: Block, start: usize) -> Option<Step> {
-        let insts = function.blocks[block].insts.clone();
+impl<'a> Step<'a> {
+    /// Finds the next step of a block with the instructions `insts` that starts at the position `start` or after it.
+    fn find(function: &Function, insts: &'a [Inst], start: usize) -> Option<Step<'a>> {
         let is_group_part = |inst: Inst| is_free(function, inst) || function.is_warpgroup_product(inst) && !ends_group(function, inst);
         let is_end = |inst: Inst| is_group_end(function, inst);
         for fence in (start..insts.len()).filter(|&at| is_fence(function, insts[at])) {
-            let Some(group_end) = find_after(&insts, fence + 1, is_group_part, is_end) else { continue };
+            let Some(group_end) = find_after(insts, fence + 1, is_group_part, is_end) else { continue };
             let is_wait = |inst: Inst| function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_some();
-            let Some(wait) = find_after(&insts, group_end + 1, |inst| is_free(function, inst), is_wait) else { continue };
+            let Some(wait) = find_after(insts, group_end + 1, |inst| is_free(function, inst), is_wait) else { continue };
             let end = (wait + 1..insts.len()).find(|&at| !is_free(function, insts[at]))?;
-            let second_end = if is_fence(function, insts[end]) { find_after(&insts, end + 1, is_group_part, is_end) } else { None };
+            let second_end = if is_fence(function, insts[end]) { find_after(insts, end + 1, is_group_part, is_end) } else { None };
             return Some(Step { insts, fence, group_end, wait, end, second_end });
         }
         None
@@ -148,7 +189,7 @@ impl Step {
     /// Divides the instructions of the step by the accumulators that they depend on. `None` if the first group has a single accumulator, or
     /// if no code depends on one of the parts only.
     fn divide(&self, function: &Function) -> Option<Parts> {
-        let last_of_first = last_of_first_chain(function, &self.insts, self.fence + 1..self.group_end)?;
+        let last_of_first = last_of_first_chain(function, self.insts, self.fence + 1..self.group_end)?;
         let mut first = Dependents::of(function, &self.insts[self.fence + 1..=last_of_first]);
         let second_products =
             self.insts[last_of_first + 1..self.group_end].iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
@@ -174,7 +215,7 @@ impl Step {
         let (mut early_products, mut late_products) = (Vec::new(), Vec::new());
         if let Some(second_end) = self.second_end {
             let range = self.end + 1..second_end;
-            let last_early = last_of_first_chain(function, &self.insts, range.clone());
+            let last_early = last_of_first_chain(function, self.insts, range.clone());
             for at in range {
                 let inst = self.insts[at];
                 if !second.add_dependent(function, inst) && last_early.is_some_and(|last| at <= last) {
@@ -194,8 +235,16 @@ impl Step {
         Some(Parts { last_of_first, first_readers, second_readers, early_products, late_products })
     }
 
-    /// Writes the divided step into the block. Returns the position after it.
-    fn stagger(&self, function: &mut Function, block: Block, parts: Parts, has_registers: bool) -> usize {
+    /// Appends the divided step to `insts`, from the last product of the first part on, up to the end of the second group or, if there is
+    /// none, to the end of the step.
+    fn stagger(
+        &self,
+        function: &mut Function,
+        parts: Parts,
+        has_registers: bool,
+        use_counts: &IndexVec<Value, u32>,
+        insts: &mut Vec<Inst>,
+    ) {
         let moved = &self.insts[parts.last_of_first + 1..self.group_end];
         let location_of = |function: &Function, at: usize| function.insts[self.insts[at]].location;
         let (group_location, wait_location) = (location_of(function, self.group_end), location_of(function, self.wait));
@@ -214,7 +263,6 @@ impl Step {
             function.insts[inst].location = wait_location;
             inst
         };
-        let mut insts = self.insts[..=parts.last_of_first].to_vec();
         let before_wait = &self.insts[self.group_end + 1..self.wait];
         if has_registers {
             insts.push(self.insts[self.group_end]);
@@ -224,7 +272,7 @@ impl Step {
             insts.push(new_depbar(function, 1));
             insts.extend(&parts.first_readers);
         } else {
-            let (stays, moves) = self.split_second_group(function, moved);
+            let (stays, moves) = split_second_group(function, moved, use_counts);
             insts.extend(stays);
             insts.push(self.insts[self.group_end]);
             insts.extend(before_wait);
@@ -242,35 +290,29 @@ impl Step {
         }
         insts.push(new_depbar(function, u8::from(has_early_products)));
         insts.extend(&parts.second_readers);
-        match self.second_end {
-            Some(second_end) => {
-                insts.push(self.insts[self.end]);
-                insts.extend(&parts.late_products);
-                insts.extend(&self.insts[second_end..]);
-            }
-            None => insts.extend(&self.insts[self.end..]),
+        if self.second_end.is_some() {
+            insts.push(self.insts[self.end]);
+            insts.extend(&parts.late_products);
         }
-        let after = self.second_end.unwrap_or(self.end);
-        let next = insts.len() - (self.insts.len() - after);
-        function.blocks[block].insts = insts;
-        next
     }
+}
 
-    /// Divides the instructions of the second part of the first group into those that stay, because other code reads their results, and
-    /// those that move with the products.
-    fn split_second_group(&self, function: &Function, moved: &[Inst]) -> (Vec<Inst>, Vec<Inst>) {
-        let is_moved: FxHashSet<Inst> = moved.iter().copied().collect();
-        let others = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).filter(|inst| !is_moved.contains(inst));
-        let mut needed: FxHashSet<Value> = others.flat_map(|&inst| function.used(inst)).map(|part| part.value).collect();
-        let mut stays: FxHashSet<Inst> = FxHashSet::default();
-        for &inst in moved.iter().rev().filter(|&&inst| !function.is_warpgroup_product(inst)) {
-            if function.defined(inst).any(|value| needed.contains(&value)) {
-                needed.extend(function.used(inst).map(|part| part.value));
-                stays.insert(inst);
-            }
+/// Divides the instructions of the second part of the first group into those that stay, because other code reads their results, and those
+/// that move with the products. `use_counts` has the number of reads of each value in the function.
+fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec<Value, u32>) -> (Vec<Inst>, Vec<Inst>) {
+    let mut own_uses: FxHashMap<Value, u32> = FxHashMap::default();
+    moved.iter().flat_map(|&inst| function.used(inst)).for_each(|part| *own_uses.entry(part.value).or_default() += 1);
+    let is_read_elsewhere = |value: Value| use_counts[value] > own_uses.get(&value).copied().unwrap_or(0);
+    // Values that instructions which stay read.
+    let mut needed: FxHashSet<Value> = FxHashSet::default();
+    let mut stays: FxHashSet<Inst> = FxHashSet::default();
+    for &inst in moved.iter().rev().filter(|&&inst| !function.is_warpgroup_product(inst)) {
+        if function.defined(inst).any(|value| needed.contains(&value) || is_read_elsewhere(value)) {
+            needed.extend(function.used(inst).map(|part| part.value));
+            stays.insert(inst);
         }
-        moved.iter().partition(|inst| stays.contains(inst))
     }
+    moved.iter().partition(|inst| stays.contains(inst))
 }
 
 /// Values that depend on certain products.

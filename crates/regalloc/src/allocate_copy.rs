@@ -3,7 +3,7 @@
 //! Unlike those of other instructions, their sources need not be in registers: each source is moved or reloaded directly into its place in
 //! the result. The result may get the registers of sources that die here, which then need no move.
 
-use oriole_ir::{Class, Inst, Operand};
+use oriole_ir::{Class, Inst, Operand, RegFile};
 use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
@@ -35,10 +35,20 @@ impl Assigner<'_> {
         let class = self.class_of(value);
         let sources = self.sources_of_copy(inst, class)?;
         let available = self.free_for_results(&state);
-        let place = match window_with_fewest_moves(class, &sources, &available).or_else(|| self.choose_registers(value, &available)) {
-            Some(place) => place,
-            None => self.make_room_for_result(&mut state, class).ok_or_else(|| self.limit_error(&state))?,
+        // An accumulator gets its home registers, where most of its pieces are.
+        let home = self.accumulators.home_of(value).filter(|_| sources.len() > 1);
+        let place = match home {
+            Some(home) => available.has_all(home, class.width).then_some(home),
+            None => window_with_fewest_moves(class, &sources, &available).or_else(|| self.choose_registers(value, &available)),
         };
+        let place = match place {
+            Some(place) => place,
+            None => self.make_room_for_result(&mut state, class, home).ok_or_else(|| self.limit_error(&state))?,
+        };
+        // A chain of descriptors updates one tuple. If the first registers of the chain could not be used, its other values follow.
+        if self.inputs.file == RegFile::Uniform && sources.len() > 1 {
+            self.hints.note_register(value, place);
+        }
         state.results[0].register = Some(place);
         self.emit_copy(&state, &sources, out)?;
         // The instruction itself stays in the list to mark the definition: `rewrite_blocks` inserts the spill store after it and deletes

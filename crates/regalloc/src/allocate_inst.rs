@@ -203,7 +203,7 @@ impl Assigner<'_> {
             let class = self.class_of(value);
             let place = match self.choose_registers(value, &after) {
                 Some(place) => place,
-                None => self.make_room_for_result(state, class).ok_or_else(|| self.limit_error(state))?,
+                None => self.make_room_for_result(state, class, None).ok_or_else(|| self.limit_error(state))?,
             };
             state.place_result(number, place, class.width);
             after.remove(place, class.width);

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Inputs`] | environment, control flow, liveness | nothing while a register file is allocated |
 //! | [`Hints`] | webs of values that should be in related registers | choices of registers |
+//! | [`Accumulators`] | accumulators of products that do not fit into the registers together | nothing |
 //! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
 //! | [`Reservations`] | registers that loop-carried values return to | the walk |
 //! | [`PackWindows`] | registers of tuples whose elements are being defined | the walk |
@@ -16,6 +17,7 @@
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
 use oriole_support::IndexVec;
 
+use crate::accumulators::Accumulators;
 use crate::banks::choose_banks;
 use crate::borders::Borders;
 use crate::environment::Environment;
@@ -54,6 +56,8 @@ pub(crate) struct Assigner<'a> {
     pub inputs: Inputs<'a>,
     /// Coalescing hints: webs of values that should be in related registers.
     pub hints: Hints,
+    /// Accumulators of products that do not fit into the registers together.
+    pub accumulators: &'a Accumulators,
     /// Registers that asynchronous instructions may still read.
     pub in_flight: InFlight,
     /// Registers that loop-carried values return to.
@@ -80,10 +84,11 @@ pub(crate) struct Assigner<'a> {
 
 impl<'a> Assigner<'a> {
     /// Creates the state for a function; no file is allocated yet.
-    pub fn new(function: &'a mut Function, env: &'a Environment, prefers_banks: bool) -> Assigner<'a> {
+    pub fn new(function: &'a mut Function, env: &'a Environment, accumulators: &'a Accumulators, prefers_banks: bool) -> Assigner<'a> {
         Assigner {
             inputs: Inputs::new(function, env),
             hints: Hints::default(),
+            accumulators,
             in_flight: InFlight::default(),
             reservations: Reservations::default(),
             pack_windows: PackWindows::default(),
@@ -91,7 +96,7 @@ impl<'a> Assigner<'a> {
             live_across_slow_calls: LiveAcrossSlowCalls::default(),
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
-            spills: Spills::new(env.stack_pointer),
+            spills: Spills::new(env.stack_pointer, accumulators.slot_owners().clone()),
             borders: Borders::default(),
             output: Output::default(),
             prefers_banks,
@@ -104,9 +109,14 @@ impl<'a> Assigner<'a> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
         self.hints.add_webs(self.function, &self.inputs.liveness, file);
+        if file == RegFile::General {
+            self.accumulators.homes().for_each(|(value, home)| self.hints.note_register(value, home));
+        }
         self.in_flight = InFlight::default();
         if file == RegFile::General {
-            self.in_flight = InFlight::new(self.function, &self.inputs.flow.graph, &mut self.hints);
+            let (flow, pressure) = (&self.inputs.flow.graph, &self.inputs.liveness.pressure);
+            let usable = self.inputs.env.usable_registers(file).count();
+            self.in_flight = InFlight::new(self.function, flow, pressure, usable, &mut self.hints);
         }
         if file == RegFile::General && self.prefers_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
@@ -156,7 +166,24 @@ impl<'a> Assigner<'a> {
     ///
     /// A value that is being defined also leaves the registers of tuples alone whose elements are being defined ([`PackWindows`]), and the
     /// first element of a tuple starts a window for the tuple.
+    ///
+    /// In a loop, a value that belongs to no divided accumulator prefers registers outside the homes of the accumulators
+    /// ([`Accumulators`]).
     pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+        let is_in_loop = || self.inputs.flow.loops.depth(self.walk.block) > 0;
+        if !self.accumulators.is_empty()
+            && self.inputs.file == RegFile::General
+            && self.accumulators.home_of(value).is_none()
+            && is_in_loop()
+            && let Some(place) = self.choose_anywhere(value, &free.without(self.accumulators.registers()))
+        {
+            return Some(place);
+        }
+        self.choose_anywhere(value, free)
+    }
+
+    /// Chooses registers for a value among `free`, as [`Assigner::choose_registers`] says, without regard to accumulators.
+    fn choose_anywhere(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_outside_windows(value, free).or_else(|| self.choose_among(value, free))?;
         if self.walk.definitions[value].is_none() {
             self.pack_windows.note_definition(value, place, free);
@@ -260,7 +287,9 @@ impl<'a> Assigner<'a> {
             return CHEAPEST_DROP;
         }
         let distance = u64::from(self.walk.next_use[value].distance_from(position)) + 1;
-        1 + (self.spills.drop_weight(value) << 34) / distance
+        // A piece of an accumulator costs a wait for its product and four registers of traffic.
+        let factor = self.accumulators.home_of(value).map_or(1, |_| 4 * u64::from(self.class_of(value).width));
+        1 + ((factor * self.spills.drop_weight(value)) << 34) / distance
     }
 
     /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted after the

@@ -202,7 +202,7 @@ impl Assigner<'_> {
             }
             // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
             let is_stored = self.inputs.file == RegFile::General && self.spills.needs_store(value);
-            if is_stored && source.kind != OperandKind::Undefined && source.value() != Some(value) {
+            if is_stored && source.kind != OperandKind::Undefined && !self.has_content_of(value, &source) {
                 transfers.memory_phis.push(MemoryPhi { phi: value, source });
             }
         }
@@ -214,6 +214,15 @@ impl Assigner<'_> {
             }
         }
         transfers
+    }
+
+    /// Returns whether the slot of a phi has the content of a source already: it is the slot of the source, which has been stored.
+    fn has_content_of(&self, phi: Value, source: &Operand) -> bool {
+        let frame = &self.spills.frame;
+        source.part().is_some_and(|part| {
+            let is_stored = self.spills.needs_store(part.value) || self.registers.register_of(part.value).is_none();
+            part.value == phi || frame.owner_of(part.value) == frame.owner_of(phi) && is_stored
+        })
     }
 
     /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant. Adds nothing if the source is
@@ -332,18 +341,21 @@ impl Assigner<'_> {
                 late.push(LateStore { phi, temporary_slot: slot });
             }
             let held = source.value().and_then(|source| self.registers.register_of(source));
+            if let (Some(part), Some(at)) = (source.part(), held) {
+                self.spills.frame.store(slot, at + part.first, width, &mut emitter);
+                continue;
+            }
             for number in 0..width {
                 let slot = slot + 4 * u32::from(number);
-                match (source.part(), held) {
-                    // The source is in registers, in its slot, or in neither: it can be rematerialized, or it is a constant.
-                    (Some(part), Some(at)) => self.spills.frame.store(slot, at + part.first + number, 1, &mut emitter),
-                    (Some(part), None) if !self.spills.is_rematerializable(part.value) => {
+                match source.part() {
+                    // The source is in its slot or nowhere: it can be rematerialized, or it is a constant.
+                    Some(part) if !self.spills.is_rematerializable(part.value) => {
                         let old = self.spills.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
                         let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
                         self.spills.frame.copy(slot, old, 1, scratch, &mut emitter);
                         self.spills.frame.release_scratch(scratch, &mut emitter);
                     }
-                    (part, _) => {
+                    part => {
                         let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
                         match part {
                             Some(part) => self.spills.reload(part, scratch.register, &mut emitter)?,

@@ -26,6 +26,7 @@ use crate::assigner::Assigner;
 use crate::borders::PhiPlace;
 use crate::liveness::NextUse;
 use crate::operands::phi_source;
+use crate::registers::RegisterSet;
 
 impl Assigner<'_> {
     /// Sets up the registers at the start of a block and records them as its entry state.
@@ -48,7 +49,8 @@ impl Assigner<'_> {
         self.place_phis(block, base);
         // Live-in values that are in no register here need a spill store: another predecessor may have them in registers only.
         for &value in self.inputs.liveness.live_in(block) {
-            if self.registers.register_of(value).is_none() {
+            let is_read = !self.walk.is_only_kept(value) || self.inputs.env.keeps_variables;
+            if is_read && self.registers.register_of(value).is_none() {
                 self.spills.mark_spilled(value);
             }
         }
@@ -73,7 +75,11 @@ impl Assigner<'_> {
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
         // The pressure of each block assumes that no value is dropped, so it includes values that are live through the loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
-        match most.saturating_sub(self.registers.usable.count()) {
+        // Values that are in no register already and are not used in the loop need none.
+        let in_memory = |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
+        let dropped: u32 =
+            self.inputs.liveness.live_in(header).iter().filter(in_memory).map(|&value| u32::from(self.class_of(value).width)).sum();
+        match most.saturating_sub(self.registers.usable.count() + dropped) {
             0 => self.reload_for_loop(header),
             excess => self.drop_for_loop(excess),
         }
@@ -123,8 +129,11 @@ impl Assigner<'_> {
         for written in liveness.file_insts_of(block).iter().take(phis.len()).flat_map(|&file_inst| liveness.writes(file_inst)) {
             self.walk.next_use[written.value] = written.next_use;
         }
+        let mut pieces: Vec<(Inst, Value)> = phis.iter().copied().filter(|&(_, value)| self.accumulators.is_piece(value)).collect();
+        let displaced = self.place_pieces(block, &mut pieces);
+        let others: Vec<(Inst, Value)> = phis.iter().copied().filter(|&(_, value)| !self.accumulators.is_piece(value)).collect();
         // Phis that can inherit the registers of their sources do so before the other phis choose, which might take these registers.
-        let mut later = self.inherit_registers(&phis, base);
+        let mut later = self.inherit_registers(&others, base);
         later.sort_by_key(|&(_, value)| (Reverse(self.class_of(value).width), self.walk.next_use[value], value));
         for (phi, value) in later {
             let free = self.registers.free;
@@ -135,9 +144,41 @@ impl Assigner<'_> {
                 self.spills.mark_spilled(value);
             }
         }
+        for value in displaced {
+            let free = self.registers.free;
+            if let Some(register) = self.choose_registers(value, &free) {
+                self.registers.occupy(value, register);
+            }
+        }
         for &(_, value) in &phis {
             self.borders.phi_places[value] = Some(PhiPlace { block, register: self.registers.register_of(value) });
         }
+    }
+
+    /// Assigns to the phis of pieces of accumulators ([`crate::accumulators`]) their home registers, nearest next use first; a piece stays
+    /// in memory if a piece of another accumulator is there. Returns the other values that were in these registers, nearest next use
+    /// first. They are in no register then.
+    fn place_pieces(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
+        let mut displaced: Vec<Value> = Vec::new();
+        pieces.sort_by_key(|&(_, value)| (self.walk.next_use[value], value));
+        for &(phi, value) in &*pieces {
+            let Some(home) = self.accumulators.home_of(value).filter(|_| !self.walk.next_use[value].is_never()) else { continue };
+            let mut window = RegisterSet::EMPTY;
+            window.insert(home, self.class_of(value).width);
+            let residents = self.registers.residents_of(&window);
+            if residents.iter().any(|&resident| self.accumulators.home_of(resident).is_some()) {
+                self.borders.phis_without_register.push((block, phi));
+                self.spills.mark_spilled(value);
+                continue;
+            }
+            for resident in residents {
+                self.registers.vacate(resident);
+                displaced.push(resident);
+            }
+            self.registers.occupy(value, home);
+        }
+        displaced.sort_by_key(|&value| (self.walk.next_use[value], value));
+        displaced
     }
 
     /// Returns the phis of a block that define values of the file, with these values.

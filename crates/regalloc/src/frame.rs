@@ -40,7 +40,9 @@ enum Direction {
 pub(crate) struct SpillFrame {
     /// The register with the stack pointer, which slots are addressed from.
     stack_pointer: Reg,
-    /// The offset of each value's slot, in bytes from the stack pointer.
+    /// Values that share the slot of another value, with that value, the owner of the slot.
+    pub owners: FxHashMap<Value, Value>,
+    /// The offset of each slot, by its owner, in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
     /// The slots that belong to no value.
     pub private_slots: Vec<PrivateSlot>,
@@ -53,10 +55,11 @@ pub(crate) struct SpillFrame {
 }
 
 impl SpillFrame {
-    /// Creates the frame of a function without spills.
-    pub fn new(stack_pointer: Reg) -> SpillFrame {
+    /// Creates the frame of a function without spills. Each value in `owners` shares the slot of another one.
+    pub fn new(stack_pointer: Reg, owners: FxHashMap<Value, Value>) -> SpillFrame {
         SpillFrame {
             stack_pointer,
+            owners,
             slots: FxHashMap::default(),
             private_slots: Vec::new(),
             emergency_slot: None,
@@ -71,8 +74,14 @@ impl SpillFrame {
         self.emergency_slot = None;
     }
 
+    /// Returns the value that owns the slot of a value: itself, unless it shares the slot of another one.
+    pub fn owner_of(&self, value: Value) -> Value {
+        self.owners.get(&value).copied().unwrap_or(value)
+    }
+
     /// Returns the offset of a value's slot; creates the slot at the first call.
     pub fn slot_offset(&mut self, value: Value, function: &mut Function) -> u32 {
+        let value = self.owner_of(value);
         if let Some(&offset) = self.slots.get(&value) {
             return offset;
         }
@@ -191,7 +200,7 @@ mod tests {
         function.frame_bytes = 2;
         let classes = [Class::R, Class::R2, Class::R, Class::R4];
         let values = classes.map(|class| function.new_value(class));
-        let mut frame = SpillFrame::new(Reg::new(1));
+        let mut frame = SpillFrame::new(Reg::new(1), FxHashMap::default());
         let mut aligns = Vec::new();
         let mut slot = |function: &mut Function, value| {
             let offset = frame.slot_offset(value, function);

@@ -26,36 +26,43 @@
 use std::collections::VecDeque;
 
 use oriole_ir::analysis::ControlFlow;
-use oriole_ir::{Block, Function, Inst, Operand, Pseudo, Value};
+use oriole_ir::{Block, Function, Operand, Pseudo, Value};
+use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 use crate::hints::Hints;
-use crate::products::{is_group_end, pending_groups};
+use crate::products::first_full_wait;
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
 const MAX_BLOCKS_TO_LOOP: usize = 4;
+/// Number of registers that must be free in a loop of several blocks to keep operands of running products apart.
+const SPARE_REGISTERS: u32 = 16;
+/// Maximum number of blocks between the start of the loop and the first wait.
+const MAX_BLOCKS_TO_WAIT: usize = 8;
 /// Number of address operands of `LDGSTS` whose registers are avoided.
 const MAX_RECENT_READS: usize = 16;
 
-/// The first block of a loop at whose start matrix products may still be running.
-struct LoopStart {
+/// A block of a loop in which matrix products of the previous iteration may still be running.
+struct LoopBlock {
+    /// The first block of the loop.
+    start: Block,
     /// Position in the block of the first wait for all matrix products from before the block; the number of instructions if there is
     /// none.
     wait_position: u32,
-    /// Registers that are in use at the start of the block, or written before the wait.
-    busy_registers: RegisterSet,
 }
 
 /// The operands that matrix products read across back edges, and the registers that these operands should not be in; also the uniform
 /// registers that asynchronous copies may still read.
 #[derive(Default)]
 pub(crate) struct InFlight {
-    /// The loop starts, by block.
-    loop_starts: FxHashMap<Block, LoopStart>,
+    /// The blocks from the start of each loop up to the first wait in it.
+    loop_blocks: FxHashMap<Block, LoopBlock>,
+    /// For each loop, given by its first block: the registers that are in use at its start, or written before the wait.
+    busy_registers: FxHashMap<Block, RegisterSet>,
     /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
     carried_webs: FxHashMap<Value, Block>,
-    /// The loop start whose wait the walk has passed, while it is in that block.
+    /// The block whose wait the walk has passed, while it is in that block.
     waited_block: Option<Block>,
     /// Uniform registers that asynchronous copies have read.
     late_reads: RegisterSet,
@@ -65,7 +72,8 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// Finds the operands that a `KEEP` at the end of a block keeps in registers, and the starts of the loops that follow the block.
-    pub fn new(function: &Function, flow: &ControlFlow, hints: &mut Hints) -> InFlight {
+    /// `pressure` is the largest number of registers that are live at once in each block, `usable` the number of registers.
+    pub fn new(function: &Function, flow: &ControlFlow, pressure: &IndexVec<Block, u32>, usable: u32, hints: &mut Hints) -> InFlight {
         let mut found = InFlight::default();
         let kept_at_end = |block: Block| {
             let insts = &function.blocks[block].insts;
@@ -78,13 +86,21 @@ impl InFlight {
         for &block in flow.reverse_post_order() {
             let Some(keep) = kept_at_end(block) else { continue };
             let Some(start) = flow.successors(block).iter().find_map(|&next| loop_start(flow, block, next)) else { continue };
+            let inside = blocks_to_wait(function, flow, start);
+            // Where registers are scarce, the preference would cost moves in every block up to the wait.
+            let most = inside.iter().map(|&(inside, _)| pressure[inside]).chain([pressure[block]]).max().unwrap_or(0);
+            if inside.len() > 1 && most + SPARE_REGISTERS > usable {
+                continue;
+            }
             for value in function.sources(keep).iter().filter_map(Operand::value) {
                 let (root, _) = hints.root_of(value);
                 found.carried_webs.insert(root, start);
             }
-            let insts = &function.blocks[start].insts;
-            let wait = first_full_wait(function, insts) as u32;
-            found.loop_starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
+            if found.busy_registers.insert(start, RegisterSet::EMPTY).is_none() {
+                for (inside, wait_position) in inside {
+                    found.loop_blocks.entry(inside).or_insert(LoopBlock { start, wait_position });
+                }
+            }
         }
         found
     }
@@ -92,25 +108,26 @@ impl InFlight {
     /// Records the registers in use at the start of a block, if a loop starts there.
     pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
         self.waited_block = None;
-        if let Some(start) = self.loop_starts.get_mut(&block) {
-            start.busy_registers = start.busy_registers.or(occupied);
+        if let Some(busy) = self.busy_registers.get_mut(&block) {
+            *busy = busy.or(occupied);
         }
     }
 
     /// Records that the instruction at a position of a block writes `count` registers from `first` on.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
-        let Some(start) = self.loop_starts.get_mut(&block) else { return };
-        if position < start.wait_position {
-            start.busy_registers.insert(first, count);
-        } else {
+        let Some(inside) = self.loop_blocks.get(&block) else { return };
+        if position >= inside.wait_position {
             self.waited_block = Some(block);
+        } else if let Some(busy) = self.busy_registers.get_mut(&inside.start) {
+            busy.insert(first, count);
         }
     }
 
     /// Returns the registers that values of a block which are no operands of carried products should be assigned to, so that the other
     /// registers stay free for such operands; `None` if there is no preference.
     pub fn registers_for_others(&self, block: Block) -> Option<&RegisterSet> {
-        self.waited_block.filter(|&waited| waited == block).and_then(|_| self.loop_starts.get(&block)).map(|start| &start.busy_registers)
+        let inside = self.waited_block.filter(|&waited| waited == block).and_then(|_| self.loop_blocks.get(&block))?;
+        self.busy_registers.get(&inside.start)
     }
 
     /// Records that an `LDGSTS` reads `count` general registers from `first` on.
@@ -154,19 +171,27 @@ impl InFlight {
             return None;
         }
         let (root, _) = hints.root_of(value);
-        self.carried_webs.get(&root).and_then(|start| self.loop_starts.get(start)).map(|start| &start.busy_registers)
+        self.carried_webs.get(&root).and_then(|start| self.busy_registers.get(start))
     }
 }
 
-/// Returns the position of the first wait after which no matrix product from before the block runs: it leaves no more groups pending than
-/// have ended in the block. Returns the number of instructions if there is none.
-fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
-    let mut groups = 0;
-    let is_full_wait = |&inst: &Inst| {
-        groups += i64::from(is_group_end(function, inst));
-        pending_groups(function, inst).is_some_and(|pending| pending <= groups)
-    };
-    insts.iter().position(is_full_wait).unwrap_or(insts.len())
+/// Returns the blocks that may be executed between the start of a loop and the first wait in it, each with the position of the wait; of
+/// the first [`MAX_BLOCKS_TO_WAIT`] blocks.
+fn blocks_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> Vec<(Block, u32)> {
+    let mut found: Vec<(Block, u32)> = Vec::new();
+    let mut open = vec![start];
+    while let Some(block) = open.pop() {
+        if found.len() == MAX_BLOCKS_TO_WAIT || found.iter().any(|&(known, _)| known == block) {
+            continue;
+        }
+        let insts = &function.blocks[block].insts;
+        let wait = first_full_wait(function, insts);
+        found.push((block, wait as u32));
+        if wait == insts.len() {
+            open.extend(flow.successors(block).iter().rev().filter(|&&next| flow.position(next) > flow.position(block)));
+        }
+    }
+    found
 }
 
 /// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_BLOCKS_TO_LOOP`]

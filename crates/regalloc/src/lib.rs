@@ -25,10 +25,11 @@
 //!
 //! | source files | purpose |
 //! |---|---|
-//! | `registers`, `lists`, `operands`, `outcome`, `environment` | register sets and the search for gaps; small helpers; input and output |
+//! | `registers`, `lists`, `operands`, `outcome`, `environment`, `pressure` | register sets and the search for gaps; small helpers; input and output |
 //! | `liveness`, `dead_parts`, `hints` | next uses and register pressure; last reads of single registers of tuples; coalescing hints |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
+//! | `accumulators` | accumulators of products that do not fit into the registers together |
 //! | `reservations`, `pack_windows`, `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, windows for tuples, the emitted code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
@@ -50,6 +51,7 @@
 //!   decreasing order of width ([`repack`]). That is sure to succeed only for widths that are powers of two with the same alignment.
 #![deny(missing_docs)]
 
+mod accumulators;
 mod allocate_copy;
 mod allocate_inst;
 mod assign;
@@ -76,6 +78,7 @@ mod normalize;
 mod operands;
 mod outcome;
 mod pack_windows;
+mod pressure;
 mod products;
 mod register_file;
 mod registers;
@@ -93,6 +96,7 @@ pub use environment::{Clobbers, Environment};
 pub use outcome::{AllocateError, Allocation};
 pub use registers::{Reg, RegisterSet};
 
+use crate::accumulators::Accumulators;
 use crate::assigner::Assigner;
 
 /// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
@@ -111,18 +115,19 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
         return Err(AllocateError::Invalid("the function is not in SSA form".into()));
     }
     normalize::run(function)?;
-    products::run(function);
+    products::run(function, env);
+    let accumulators = accumulators::divide(function, env);
     // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost registers, spills or moves, the
     // allocation without them is used.
     let mut banked = function.clone();
-    let with_banks = assign(&mut banked, env, true);
+    let with_banks = assign(&mut banked, env, &accumulators, true);
     if let Ok(allocation) = &with_banks
         && allocation.registers_used + HIDDEN_REGISTERS <= MAX_UNCOMPARED_REGISTERS.min(env.full_occupancy_registers)
     {
         *function = banked;
         return with_banks;
     }
-    let without_banks = assign(function, env, false)?;
+    let without_banks = assign(function, env, &accumulators, false)?;
     let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
     let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
     match with_banks {
@@ -138,11 +143,16 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
 }
 
-/// Assigns registers to the values of a normalized function. `prefers_banks` says whether to prefer registers in banks that avoid
-/// conflicts.
-fn assign(function: &mut Function, env: &Environment, prefers_banks: bool) -> Result<Allocation, AllocateError> {
+/// Assigns registers to the values of a normalized function, in which `accumulators` are divided. `prefers_banks` says whether to prefer
+/// registers in banks that avoid conflicts.
+fn assign(
+    function: &mut Function,
+    env: &Environment,
+    accumulators: &Accumulators,
+    prefers_banks: bool,
+) -> Result<Allocation, AllocateError> {
     let mut allocation = Allocation::default();
-    let mut assigner = Assigner::new(function, env, prefers_banks);
+    let mut assigner = Assigner::new(function, env, accumulators, prefers_banks);
     for file in FILES {
         assigner.allocate_file(file)?;
     }

@@ -43,8 +43,15 @@ impl Assigner<'_> {
     /// Frees an aligned window for a result and returns its first register. A live value in the window moves before the instruction, or
     /// is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read before the result is
     /// written.
-    pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
+    ///
+    /// A value with home registers ([`crate::accumulators`]) gets these, and pieces of other accumulators in them are dropped.
+    pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class, home: Option<Reg>) -> Option<Reg> {
         let mut within = self.registers.usable.without(&state.result_registers);
+        if let Some(home) = home {
+            let mut window = RegisterSet::EMPTY;
+            window.insert(home, class.width);
+            within = within.and(&window);
+        }
         if self.writes_while_reading(state) {
             state.uses.iter().for_each(|used| within = within.without(&self.registers.occupied_by(used.value)));
         }
@@ -66,7 +73,8 @@ impl Assigner<'_> {
                 continue;
             }
             let free = self.registers.free.without(&window).without(&state.result_registers).without(&state.clobbered);
-            match self.choose_registers(value, &free) {
+            let place = if self.accumulators.is_piece(value) { None } else { self.choose_registers(value, &free) };
+            match place {
                 Some(to) => self.relocate(state, value, to),
                 None => state.dropped.push(value),
             }

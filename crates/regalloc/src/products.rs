@@ -6,7 +6,7 @@
 //!
 //! - a `PACK` that creates an operand of a product is moved before the `WARPGROUP.ARRIVE`, so that its moves, if any, come before the
 //!   fence;
-//! - a `KEEP` before the wait, or at the end of the block, extends the live ranges of the operands, so that their registers are not reused
+//! - a `KEEP` before the wait, or at the end of the block and, if registers are free, of those that it dominates up to the wait, extends the live ranges of the operands, so that their registers are not reused
 //!   while the product reads them. A value whose only remaining use is a `KEEP` is dropped without a spill store if registers are scarce.
 //!
 //! ```text
@@ -17,18 +17,100 @@
 //!                                                  WARPGROUP.DEPBAR.LE gsb0, 0x0
 //! ```
 
+use oriole_ir::analysis::{ControlFlow, Dominators, Loops};
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, Pseudo, RegFile, Role, Value};
 use oriole_isa::Symbols;
 use rustc_hash::FxHashSet;
 
+use crate::environment::Environment;
+use crate::operands::operand_width;
+use crate::pressure::general_pressure;
+
+/// Number of registers that must stay free in the loop, and in blocks after that of a product in which its operands are kept.
+const SPARE_REGISTERS: u32 = 16;
+/// Maximum number of blocks after that of a product in which its operands are kept.
+const MAX_KEEPING_BLOCKS: usize = 16;
+
 /// Prepares all blocks with asynchronous matrix products; see the module description.
-pub(crate) fn run(function: &mut Function) {
+pub(crate) fn run(function: &mut Function, env: &Environment) {
+    let mut running_at_end: Vec<(Block, Vec<Operand>)> = Vec::new();
     for block in function.layout.clone() {
         if function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst)) {
             hoist_packs(function, block);
-            keep_operands(function, block);
+            let running = keep_operands(function, block);
+            if !running.is_empty() {
+                running_at_end.push((block, running));
+            }
         }
     }
+    if !running_at_end.is_empty() {
+        let flow = ControlFlow::compute(function);
+        let dominators = Dominators::compute(function, &flow);
+        let loops = Loops::compute(function, &flow);
+        let pressure = general_pressure(function, &flow);
+        let usable = env.usable_registers(RegFile::General).count();
+        for (block, running) in running_at_end {
+            let width: u32 = running.iter().map(|operand| u32::from(operand_width(operand))).sum();
+            let later = blocks_to_wait(function, &flow, &dominators, block);
+            let around = loops.innermost(block).map_or(&[][..], |around| loops.blocks(around));
+            let is_roomy = |inside: Block, kept: u32| pressure[inside] + kept + SPARE_REGISTERS <= usable;
+            if later.iter().all(|&(inside, _)| is_roomy(inside, width)) && around.iter().all(|&inside| is_roomy(inside, 0)) {
+                later.into_iter().for_each(|(inside, wait)| keep_before(function, inside, wait, &running));
+            }
+        }
+    }
+}
+
+/// Returns the position of the first wait after which no product from before the block runs: it leaves no more groups pending than have
+/// ended in the block. Returns the number of instructions if there is none.
+pub(crate) fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
+    let mut groups = 0;
+    let is_full_wait = |&inst: &Inst| {
+        groups += i64::from(is_group_end(function, inst));
+        pending_groups(function, inst).is_some_and(|pending| pending <= groups)
+    };
+    insts.iter().position(is_full_wait).unwrap_or(insts.len())
+}
+
+/// Returns the blocks after a block which it dominates, up to the first wait for products that run at its end, each with the position
+/// before the wait or, without one, before the terminators. If the operands of the products are kept at all these positions, a `KEEP` is
+/// their next use everywhere.
+fn blocks_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominators, block: Block) -> Vec<(Block, usize)> {
+    let mut found: Vec<(Block, usize)> = Vec::new();
+    // Blocks at whose end the products run.
+    let mut open = vec![block];
+    while let Some(before) = open.pop() {
+        for &later in flow.successors(before) {
+            let is_known = later == block || found.iter().any(|&(known, _)| known == later);
+            if is_known || found.len() == MAX_KEEPING_BLOCKS || !dominators.dominates(block, later) {
+                continue;
+            }
+            let insts = &function.blocks[later].insts;
+            let end = insts.len() - function.terminators(later).len();
+            let wait = first_full_wait(function, insts).min(end);
+            found.push((later, wait));
+            if wait == end {
+                open.push(later);
+            }
+        }
+    }
+    found
+}
+
+/// Keeps operands at a position of a block. Operands that a `KEEP` directly before it has are not repeated.
+fn keep_before(function: &mut Function, block: Block, position: usize, running: &[Operand]) {
+    let insts = &function.blocks[block].insts;
+    let last = position.checked_sub(1).map(|at| insts[at]).filter(|&inst| function.insts[inst].is(Pseudo::Keep));
+    if let Some(keep) = last {
+        let mut operands = function.sources(keep).to_vec();
+        operands.extend(running.iter().filter(|operand| !function.sources(keep).contains(operand)));
+        function.set_operands(keep, &operands, 0);
+        return;
+    }
+    let location = insts.get(position).map(|&inst| function.insts[inst].location);
+    let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, running, 0);
+    location.into_iter().for_each(|location| function.insts[keep].location = location);
+    function.blocks[block].insts.insert(position, keep);
 }
 
 /// Returns whether an instruction is an empty product, which ends a group of products.
@@ -79,19 +161,24 @@ fn hoist_packs(function: &mut Function, block: Block) {
     function.blocks[block].insts = kept;
 }
 
-/// Extends the live ranges of the operands of products to the wait that ends the products, or to the end of the block.
-fn keep_operands(function: &mut Function, block: Block) {
+/// Extends the live ranges of the operands of products to the wait that ends the products, or to the end of the block. Returns the operands
+/// of products that run at the end of the block.
+fn keep_operands(function: &mut Function, block: Block) -> Vec<Operand> {
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut kept = Vec::with_capacity(insts.len() + 1);
     // The operands of running products, each with the number of groups that have ended since its last product began.
     let mut running: Vec<(Operand, i64)> = Vec::new();
+    let mut running_at_end = Vec::new();
     for inst in insts {
         let pending = if Some(inst) == first_terminator { Some(-1) } else { pending_groups(function, inst) };
         if let Some(pending) = pending {
             let (ended, others): (Vec<(Operand, i64)>, _) = running.into_iter().partition(|&(_, groups)| groups > pending);
             running = others;
             let ended: Vec<Operand> = ended.into_iter().map(|(operand, _)| operand).collect();
+            if Some(inst) == first_terminator {
+                running_at_end.clone_from(&ended);
+            }
             if !ended.is_empty() {
                 let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &ended, 0);
                 function.insts[keep].location = function.insts[inst].location;
@@ -113,4 +200,5 @@ fn keep_operands(function: &mut Function, block: Block) {
         kept.push(inst);
     }
     function.blocks[block].insts = kept;
+    running_at_end
 }

@@ -5,6 +5,8 @@
 //! and a slot whose interval has ended is reused for the next value of the same width. The offsets in the spill loads and stores are
 //! rewritten at the end.
 //!
+//! The pieces at one place of a divided accumulator ([`crate::accumulators`]) share a slot from the start; its interval covers all of them.
+//!
 //! The intervals have no holes, so two values may get different slots although one would do. Slots of different widths are not merged.
 //!
 //! Cost: O(n log n) in the number of spilled values, plus one visit to each instruction.
@@ -84,7 +86,9 @@ impl Assigner<'_> {
         }
         let end_of = |block: Block| starts[block] + block_lengths[block] + 1;
         let mut ranges: FxHashMap<Value, (u32, u32)> = FxHashMap::default();
+        let frame = &self.spills.frame;
         let mut cover = |value: Value, start: u32, end: u32| {
+            let value = frame.owner_of(value);
             if slots.contains_key(&value) {
                 let range = ranges.entry(value).or_insert((start, end));
                 *range = (range.0.min(start), range.1.max(end));
@@ -100,7 +104,8 @@ impl Assigner<'_> {
                 }
             }
         }
-        for &value in slots.keys() {
+        let shared = frame.owners.iter().filter(|(_, owner)| slots.contains_key(owner)).map(|(&value, _)| value);
+        for value in slots.keys().copied().chain(shared) {
             if let Some(phi) = self.borders.phi_places[value] {
                 cover(value, starts[phi.block], end_of(phi.block));
                 // A phi in memory is stored by code on the incoming edges.

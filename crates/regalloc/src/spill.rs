@@ -45,13 +45,13 @@ pub(crate) struct Spills {
 }
 
 impl Spills {
-    /// Creates the state of a function without spills.
-    pub fn new(stack_pointer: Reg) -> Spills {
+    /// Creates the state of a function without spills. Each value in `slot_owners` shares the spill slot of another one.
+    pub fn new(stack_pointer: Reg, slot_owners: FxHashMap<Value, Value>) -> Spills {
         Spills {
             needs_store: IndexVec::new(),
             rematerializable: IndexVec::new(),
             shadows: FxHashMap::default(),
-            frame: SpillFrame::new(stack_pointer),
+            frame: SpillFrame::new(stack_pointer, slot_owners),
         }
     }
 

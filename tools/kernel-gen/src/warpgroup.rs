@@ -135,6 +135,18 @@ enum Sequence {
     Reset,
     /// Two accumulators with a group each; both are in flight at once.
     TwoGroups,
+    /// A loop of three groups with a product for each of two accumulators; one group may be pending.
+    TwoInLoop,
+    /// A loop like that of `TwoInLoop`, whose `scale-d` does not hold in the first iteration, and which adds one to the accumulators in the
+    /// second one.
+    TwoInBranch,
+}
+
+impl Sequence {
+    /// Returns the number of accumulators.
+    fn accumulators(self) -> usize {
+        if matches!(self, Sequence::TwoGroups | Sequence::TwoInLoop | Sequence::TwoInBranch) { 2 } else { 1 }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -222,6 +234,8 @@ impl Form {
             Sequence::Scaled => "_scaled",
             Sequence::Reset => "_reset",
             Sequence::TwoGroups => "_groups",
+            Sequence::TwoInLoop => "_two_in_loop",
+            Sequence::TwoInBranch => "_two_in_branch",
         });
         name
     }
@@ -286,6 +300,18 @@ impl Form {
             Sequence::Reset => {
                 let product = self.product(0, "%p3");
                 format!("{head}setp.ne.u32 %p3, %r10, 0;\n{FENCE}{product}\n{COMMIT}{advance}{}{again}", wait(0))
+            }
+            Sequence::TwoInLoop => {
+                let (one, two) = (self.product(0, scale), self.product(self.registers(), scale));
+                format!("{head}{FENCE}{one}\n{two}\n{COMMIT}{advance}{}{again}{}{}", wait(1), wait(0), self.hash(0, 5))
+            }
+            Sequence::TwoInBranch => {
+                let (one, two) = (self.product(0, "%p3"), self.product(self.registers(), "%p3"));
+                let plus: String = (0..2 * self.registers()).map(|number| format!("add.u32 %c{number}, %c{number}, 1;\n")).collect();
+                let branch = "setp.ne.u32 %p3, %r10, 1;\n@%p3 bra OTHER;\n";
+                let start = "setp.ne.u32 %p3, %r10, 0;\n";
+                let products = format!("{head}{start}{FENCE}{one}\n{two}\n{COMMIT}{advance}");
+                format!("{products}{branch}{}{plus}OTHER:\n{again}{}{}", wait(0), wait(0), self.hash(0, 5))
             }
             Sequence::TwoGroups => {
                 let (one, two) = (self.product(0, scale), self.product(self.registers(), scale));
@@ -352,7 +378,7 @@ fn multiplied(form: Form, inputs: &Inputs, thread: usize, advance: usize, old: &
 /// Returns the words that a thread stores.
 fn stored(form: Form, inputs: &Inputs, thread: usize) -> Vec<u64> {
     let count = form.registers();
-    let sets = if form.sequence == Sequence::TwoGroups { 2 } else { 1 };
+    let sets = form.sequence.accumulators();
     let initial = |set: usize| -> Vec<u32> {
         let keeps = matches!(form.start, Start::Added | Start::Predicate(true));
         (0..count).map(|number| if keeps { inputs.c[thread * count * sets + set * count + number] } else { 0 }).collect()
@@ -360,20 +386,23 @@ fn stored(form: Form, inputs: &Inputs, thread: usize) -> Vec<u64> {
     let steps: &[usize] = match form.sequence {
         Sequence::One | Sequence::TwoGroups => &[0],
         Sequence::Chained => &[0, 32],
-        Sequence::Loop | Sequence::Scaled | Sequence::Reset => &[0, 32, 64],
+        Sequence::Loop | Sequence::Scaled | Sequence::Reset | Sequence::TwoInLoop | Sequence::TwoInBranch => &[0, 32, 64],
     };
-    let mut registers = if form.sequence == Sequence::Reset { vec![0; count] } else { initial(0) };
-    for &advance in steps {
-        registers = multiplied(form, inputs, thread, advance, &registers);
-        if form.sequence == Sequence::Scaled {
-            registers.iter_mut().for_each(|register| *register = register.wrapping_add(1));
+    let is_reset = matches!(form.sequence, Sequence::Reset | Sequence::TwoInBranch);
+    let after_steps = |set: usize| {
+        let mut registers = if is_reset { vec![0; count] } else { initial(set) };
+        for (number, &advance) in steps.iter().enumerate() {
+            registers = multiplied(form, inputs, thread, advance, &registers);
+            if form.sequence == Sequence::Scaled || form.sequence == Sequence::TwoInBranch && number == 1 {
+                registers.iter_mut().for_each(|register| *register = register.wrapping_add(1));
+            }
         }
+        hash_of(&registers)
+    };
+    match form.sequence {
+        Sequence::TwoGroups => vec![after_steps(0), hash_of(&multiplied(form, inputs, thread, 32, &initial(1)))],
+        _ => (0..sets).map(after_steps).collect(),
     }
-    let mut words = vec![hash_of(&registers)];
-    if form.sequence == Sequence::TwoGroups {
-        words.push(hash_of(&multiplied(form, inputs, thread, 32, &initial(1))));
-    }
-    words
 }
 
 /// Returns code that loads `count` registers `%stem..` of the thread from a buffer and restricts them.
@@ -404,7 +433,7 @@ fn metadata(form: Form, thread: usize) -> u32 {
 
 fn test(form: Form) -> Generated {
     let Types { mask, base, .. } = form.types;
-    let sets = if form.sequence == Sequence::TwoGroups { 2 } else { 1 };
+    let sets = form.sequence.accumulators();
     let (registers, bytes) = (form.registers() * sets, form.shared_bytes());
     let (c_mask, c_base) = match form.types.arithmetic {
         Kind::Float { is_single: true, .. } if mask != !0 => (0x81ff_ffff, 0x3e00_0000),
@@ -473,7 +502,7 @@ fn test(form: Form) -> Generated {
         kernel = kernel.buffer("e", B32, THREADS, Fill::of(&words)).body("mad.wide.u32 %at, %i, 4, %e;\nld.global.b32 %r30, [%at];");
     }
     kernel = kernel.body(&form.code());
-    let hash = if form.sequence == Sequence::TwoGroups { form.hash(form.registers(), 7) } else { form.hash(0, 5) };
+    let hash = if sets == 2 { form.hash(form.registers(), 7) } else { form.hash(0, 5) };
     kernel = kernel.body(&hash).body(&format!("mad.wide.u32 %at, %i, {}, %d;\nst.global.b32 [%at], %r5;", 4 * sets));
     if sets == 2 {
         kernel = kernel.body("st.global.b32 [%at+4], %r7;");

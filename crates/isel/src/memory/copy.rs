@@ -68,11 +68,14 @@ fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, restriction: Optio
         }
         None => {
             let read = select.source(restriction, ScalarType::U32)?;
+            // The values are new, so they need no guard, and without one other passes can simplify them.
+            let guard = select.b.guard.take();
             let read = select.in_register(read);
             let missing = select.difference(Operand::from(i64::from(bytes)), read);
             let missing = select.bitwise_and(missing, Operand::from(i64::from(bytes - 1)));
             let base = select.add_pairs([select.low(address.base), select.high(address.base)], [missing, Operand::RZ]);
             let wanted = select.compare_words("NE", false, read, Operand::from(0_i64));
+            select.b.guard = guard;
             Ok(Source { address: Address { base, offset: address.offset }, fills: true, wanted })
         }
     }

@@ -15,6 +15,8 @@
 //! HGMMA gdesc[%10]                                 HGMMA gdesc[%10]
 //! ```
 //!
+//! The same holds for words that `R2UR` copies from general registers: only the first of them needs the copy.
+//!
 //! A matrix product with matrix A in registers does not read the first two words, so they may have any value.
 
 use oriole_ir::analysis::DefUse;
@@ -120,7 +122,16 @@ fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operan
         return Word::Constant(number);
     }
     let Some(part) = operand.part().filter(|_| operand.signs.is_empty()) else { return Word::Unknown };
+    // Words that are computed before a loop are often in general registers.
+    let part = copied_from_general(function, definitions, part).unwrap_or(part);
     match_sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
+}
+
+/// Returns the general register that `R2UR` copies to a uniform register; `None` if the register is computed in another way.
+fn copied_from_general(function: &Function, definitions: &Definitions, part: Part) -> Option<Part> {
+    let inst = definitions.unguarded(function, part.value).filter(|&inst| function.insts[inst].is_machine(Opcode::R2UR))?;
+    let [source] = function.sources(inst) else { return None };
+    source.part().filter(|from| source.signs.is_empty() && from.count == 1 && function.values[from.value].file == RegFile::General)
 }
 
 /// Matches the sum of a register and a constant, and returns it as [`Word::Sum`]. A bitwise OR with bits that are zero in the register is a
@@ -132,9 +143,12 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
     let [first, second, ..] = sources else { return None };
     let base = first.part().filter(|_| first.signs.is_empty() && second.signs.is_empty())?;
     let number = second.integer()? as u32;
-    let is_base = base.count == 1 && function.values[base.value].file == RegFile::Uniform;
+    let is_base = base.count == 1 && function.values[base.value].file == function.values[part.value].file;
     let is_sum = match data.op {
-        Op::Machine(Opcode::UIADD3) => data.modifiers.is_empty() && matches!(sources[2].kind, OperandKind::Zero(_)) && sources.len() == 3,
+        Op::Machine(Opcode::VIADD) => data.modifiers.is_empty() && sources.len() == 2,
+        Op::Machine(Opcode::UIADD3 | Opcode::IADD3) => {
+            data.modifiers.is_empty() && matches!(sources[2].kind, OperandKind::Zero(_)) && sources.len() == 3
+        }
         Op::Machine(Opcode::ULOP3) => {
             let most = OperandFacts::new(function, definitions).upper_bound(first);
             let is_disjunction = data.modifiers.iter().map(|modifier| modifier.spelling()).eq([".LUT"])

@@ -92,6 +92,10 @@ fn sequences() -> Vec<Form> {
     forms.push(Form { sequence: Sequence::Loop, ..form(HALF, 128, Some(k(128)), k(128)) });
     forms.push(Form { sequence: Sequence::Loop, ..form(HALF, 256, Some(k(128)), k(128)) });
     forms.push(Form { sequence: Sequence::TwoGroups, ..form(HALF, 128, Some(k(128)), k(128)) });
+    // 256 registers of accumulators: they do not fit into the registers of a thread.
+    forms.push(Form { sequence: Sequence::TwoInLoop, ..form(HALF, 256, Some(k(128)), k(128)) });
+    forms.push(Form { sequence: Sequence::TwoInLoop, ..form(HALF, 128, None, k(128)) });
+    forms.push(Form { sequence: Sequence::TwoInBranch, ..form(HALF, 256, Some(k(128)), k(128)) });
     forms
 }
 

@@ -1,0 +1,443 @@
+//! Divides the accumulators of matrix products (`wgmma`) that do not fit into the registers together, so that only parts of them are
+//! spilled.
+//!
+//! A product reads and writes its accumulator in up to 128 consecutive registers. A loop with two such accumulators leaves no register for
+//! anything else, and a value that is spilled as a whole costs a store and a load of 128 registers for each product. But only the
+//! registers that the two have in common need to change their content:
+//!
+//! ```text
+//! R8 ......................... R111  R112 ........... R135  R136 ....................... R239
+//! first accumulator ........................................
+//!                                    second accumulator .....................................
+//! ```
+//!
+//! So each accumulator gets *home* registers, and while it is not the operand of a product it is a list of *pieces* of four registers,
+//! which are spilled one by one:
+//!
+//! ```text
+//! bb1: %a:R128 = PHI 0x0, bb0, %b, bb1            bb1: %p0:R4 = PHI 0x0, bb0, %q0, bb1        .. %p31
+//!      %b:R128 = HGMMA .., (else %a)                   %a:R128 = PACK %p0, .., %p31
+//!      ...                                             %b:R128 = HGMMA .., (else %a)
+//!                                                      %q0:R4 = COPY %b[0..3]                 .. %q31
+//! ```
+//!
+//! Pieces at the same place of an accumulator are never live together, so they share one spill slot. Other values stay out of the homes of
+//! a loop as long as registers are free elsewhere; most of them are invariant, and need a load but no store in the loop.
+//!
+//! **Conditions.** The accumulators that the phis of a loop header carry leave fewer than [`MAX_SPARE_REGISTERS`] registers, and the loop
+//! needs more registers than there are. An accumulator
+//! consists of the results of products and phis that are connected by such instructions. These read its values as a whole, other
+//! instructions read single registers or pieces, and no two of the values are live at the same time.
+//!
+//! Cost: linear in the size of the function, apart from the search for loops and live values.
+
+use oriole_ir::analysis::{ControlFlow, Liveness, LoopId, Loops};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Value};
+use oriole_isa::Symbols;
+use oriole_support::SparseSet;
+use rustc_hash::FxHashMap;
+
+use crate::environment::Environment;
+use crate::pressure::general_pressure;
+use crate::registers::{Reg, RegisterSet};
+
+/// Maximum number of registers outside the homes. More of them mean fewer loads of values that a loop reads, but more registers that
+/// accumulators share: each of these is stored and loaded for every product.
+const MAX_SPARE_REGISTERS: u32 = 20;
+/// Minimum number of registers outside the homes.
+const MIN_SPARE_REGISTERS: u32 = 8;
+/// Number of registers of a piece: what one spill load or store transfers.
+const PIECE_WIDTH: u8 = 4;
+/// Minimum number of registers of an accumulator that is divided.
+const MIN_WIDTH: u8 = 32;
+
+/// The accumulators that were divided: their values and registers.
+#[derive(Default)]
+pub(crate) struct Accumulators {
+    /// For each value of a divided accumulator, tuple or piece: its first home register.
+    homes: FxHashMap<Value, Reg>,
+    /// For each piece: the piece whose spill slot it shares.
+    slot_owners: FxHashMap<Value, Value>,
+    /// The home registers of all accumulators.
+    registers: RegisterSet,
+}
+
+impl Accumulators {
+    /// Returns whether no accumulator was divided.
+    pub fn is_empty(&self) -> bool {
+        self.homes.is_empty()
+    }
+
+    /// Returns the first home register of a value; `None` if it belongs to no divided accumulator.
+    pub fn home_of(&self, value: Value) -> Option<Reg> {
+        if self.homes.is_empty() { None } else { self.homes.get(&value).copied() }
+    }
+
+    /// Returns the values with homes, in no particular order.
+    pub fn homes(&self) -> impl Iterator<Item = (Value, Reg)> + '_ {
+        self.homes.iter().map(|(&value, &home)| (value, home))
+    }
+
+    /// Returns the home registers of all divided accumulators.
+    pub fn registers(&self) -> &RegisterSet {
+        &self.registers
+    }
+
+    /// Returns whether a value is a piece of a divided accumulator.
+    pub fn is_piece(&self, value: Value) -> bool {
+        !self.slot_owners.is_empty() && self.slot_owners.contains_key(&value)
+    }
+
+    /// Returns the pieces, each with the piece whose spill slot it shares.
+    pub fn slot_owners(&self) -> &FxHashMap<Value, Value> {
+        &self.slot_owners
+    }
+}
+
+/// Divides the accumulators of a function that do not fit into the registers together; see the module description.
+pub(crate) fn divide(function: &mut Function, env: &Environment) -> Accumulators {
+    let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
+    if !function.layout.iter().any(has_products) {
+        return Accumulators::default();
+    }
+    let mut webs = Webs::find(function);
+    let usable = env.usable_registers(RegFile::General);
+    let flow = ControlFlow::compute(function);
+    let loops = Loops::compute(function, &flow);
+    let has_crowded_loop = |webs: &Webs, demand: &dyn Fn(LoopId) -> u32| !webs.crowded(function, &loops, &usable, demand).0.is_empty();
+    if !has_crowded_loop(&webs, &|_| u32::MAX) {
+        return Accumulators::default();
+    }
+    webs.exclude_overlapping(function, &flow);
+    let pressure = general_pressure(function, &flow);
+    let demand = |id: LoopId| loops.blocks(id).iter().map(|&block| pressure[block]).max().unwrap_or(0);
+    let (crowded, spare) = webs.crowded(function, &loops, &usable, &demand);
+    let Some(homes) = choose_homes(&webs, &crowded, &usable, spare) else { return Accumulators::default() };
+    Division::new(function, &webs, homes).run()
+}
+
+/// An accumulator: values that are connected by products and phis.
+struct Web {
+    /// The class of its values.
+    class: Class,
+    /// Whether its values are only used in ways that allow to divide it.
+    is_divisible: bool,
+    /// The number of its first product, in the order of the blocks; `None` if it has none.
+    first_product: Option<usize>,
+}
+
+/// The accumulators of a function.
+struct Webs {
+    /// For each wide tuple that a product or phi defines: the number of its web, or of an earlier one that was joined with it.
+    numbers: FxHashMap<Value, usize>,
+    /// For each number: the web, or the number of the web that it was joined with.
+    parents: Vec<usize>,
+    /// The webs; those that were joined with another one are not valid any more.
+    webs: Vec<Web>,
+    /// The values that have to be divided, since something else than the next product of their block reads them.
+    cut: FxHashMap<Value, bool>,
+}
+
+impl Webs {
+    /// Finds the accumulators of a function.
+    fn find(function: &Function) -> Webs {
+        let mut found = Webs { numbers: FxHashMap::default(), parents: Vec::new(), webs: Vec::new(), cut: FxHashMap::default() };
+        let mut blocks: FxHashMap<Value, Block> = FxHashMap::default();
+        let mut products = 0;
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                let is_product = function.is_warpgroup_product(inst);
+                if !is_product && !function.insts[inst].is(Pseudo::Phi) {
+                    continue;
+                }
+                products += usize::from(is_product);
+                for value in function.defined(inst) {
+                    let class = function.values[value];
+                    if class.file == RegFile::General && class.width >= MIN_WIDTH && class.width % PIECE_WIDTH == 0 {
+                        found.numbers.insert(value, found.webs.len());
+                        found.parents.push(found.webs.len());
+                        found.webs.push(Web { class, is_divisible: true, first_product: is_product.then_some(products) });
+                        found.cut.insert(value, !is_product);
+                        blocks.insert(value, block);
+                    }
+                }
+            }
+        }
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                found.note_uses(function, inst, block, &blocks);
+            }
+        }
+        found
+    }
+
+    /// Joins the webs that an instruction connects, and notes which of the values that it reads are divided or cannot be divided.
+    fn note_uses(&mut self, function: &Function, inst: Inst, block: Block, blocks: &FxHashMap<Value, Block>) {
+        let result = function.defined(inst).next().and_then(|value| self.web_of(value));
+        let is_phi = function.insts[inst].is(Pseudo::Phi);
+        for source in function.sources(inst) {
+            let Some(part) = source.part() else { continue };
+            let web = self.web_of(part.value);
+            let is_whole = part == function.whole(part.value);
+            let is_connected = is_phi || function.is_warpgroup_product(inst) && matches!(source.role, Role::Tied(_));
+            match (web, result.filter(|_| is_connected)) {
+                (Some(web), Some(result)) if is_whole => self.join(web, result),
+                (Some(web), Some(result)) => [web, result].into_iter().for_each(|web| self.webs[web].is_divisible = false),
+                (Some(web), None) if !is_in_piece(part) || function.insts[inst].is(Pseudo::Keep) => self.webs[web].is_divisible = false,
+                _ => {}
+            }
+            if let Some(&defined_in) = blocks.get(&part.value)
+                && (is_phi || !is_connected || defined_in != block)
+            {
+                self.cut.insert(part.value, true);
+            }
+        }
+    }
+
+    /// Returns the web of a value; `None` if it is no wide tuple of a product or phi.
+    fn web_of(&self, value: Value) -> Option<usize> {
+        let mut number = *self.numbers.get(&value)?;
+        while self.parents[number] != number {
+            number = self.parents[number];
+        }
+        Some(number)
+    }
+
+    /// Joins two webs. The one with the lower number stays; a function has few of them, so paths are not compressed.
+    fn join(&mut self, first: usize, second: usize) {
+        let (kept, joined) = (first.min(second), first.max(second));
+        if kept == joined {
+            return;
+        }
+        self.parents[joined] = kept;
+        let (other, product) = (self.webs[joined].is_divisible, self.webs[joined].first_product);
+        let is_same_class = self.webs[joined].class == self.webs[kept].class;
+        let web = &mut self.webs[kept];
+        web.is_divisible &= other && is_same_class;
+        web.first_product = [web.first_product, product].into_iter().flatten().min();
+    }
+
+    /// Returns the divisible webs with products that the phis of a loop header carry and that together leave too few registers, in the
+    /// order of their first products, and the number of registers to leave for other values. `demand` returns the number of registers that
+    /// a loop needs.
+    fn crowded(&self, function: &Function, loops: &Loops, usable: &RegisterSet, demand: &dyn Fn(LoopId) -> u32) -> (Vec<usize>, u32) {
+        let mut found: Vec<usize> = Vec::new();
+        let mut spare = MIN_SPARE_REGISTERS;
+        for id in loops.iter() {
+            let values = function.phis(loops.get(id).header).iter().flat_map(|&phi| function.defined(phi));
+            let is_wanted = |web: &usize| self.webs[*web].is_divisible && self.webs[*web].first_product.is_some();
+            let mut carried: Vec<usize> = values.filter_map(|value| self.web_of(value)).filter(is_wanted).collect();
+            carried.sort_unstable();
+            carried.dedup();
+            let width: u32 = carried.iter().map(|&web| u32::from(self.webs[web].class.width)).sum();
+            if carried.len() > 1 && width + MAX_SPARE_REGISTERS > usable.count() && demand(id) > usable.count() {
+                spare = spare.max(demand(id).saturating_sub(width)).min(MAX_SPARE_REGISTERS);
+                found.extend(carried);
+            }
+        }
+        found.sort_by_key(|&web| (self.webs[web].first_product, web));
+        found.dedup();
+        (found, spare)
+    }
+
+    /// Marks the webs as not divisible of which two values are live at the same time.
+    fn exclude_overlapping(&mut self, function: &Function, flow: &ControlFlow) {
+        let liveness = Liveness::compute_for(function, flow, |value| self.numbers.contains_key(&value));
+        let mut live = SparseSet::new(function.values.len());
+        let mut overlapping: Vec<usize> = Vec::new();
+        for &block in flow.reverse_post_order() {
+            liveness.walk(function, block, &mut live, |inst, live| {
+                for value in function.defined(inst) {
+                    let Some(web) = self.web_of(value) else { continue };
+                    if live.members().iter().any(|&other| other != value && self.web_of(other) == Some(web)) {
+                        overlapping.push(web);
+                    }
+                }
+            });
+        }
+        overlapping.into_iter().for_each(|web| self.webs[web].is_divisible = false);
+    }
+}
+
+/// Returns whether a part of an accumulator lies in one piece.
+fn is_in_piece(part: Part) -> bool {
+    part.first / PIECE_WIDTH == (part.first + part.count - 1) / PIECE_WIDTH
+}
+
+/// Chooses the home registers of webs: from the lowest register on, side by side, and at the upper end those for which no registers are
+/// left. `spare` registers stay outside the homes, if possible. Returns the first home register of each web; `None` if one is wider than
+/// the file.
+fn choose_homes(webs: &Webs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
+    let mut homes = FxHashMap::default();
+    let mut next = 0;
+    for &web in crowded {
+        let class = webs.webs[web].class;
+        let starts: Vec<Reg> = usable.gap_starts(class).iter().collect();
+        let lowest = starts.first()?.number();
+        // The registers below the first home are spare, too.
+        let below = usable.and(&RegisterSet::first_n(lowest.into())).count();
+        let above = spare.saturating_sub(below);
+        let is_below_spare = |start: &&Reg| usable.count() - usable.and(&end_of(**start, class)).count() >= above;
+        let home = starts.iter().find(|start| start.number() >= next).filter(is_below_spare);
+        let home = home.or_else(|| starts.iter().rev().find(is_below_spare)).or(starts.first())?;
+        homes.insert(web, *home);
+        next = home.number() + u16::from(class.width);
+    }
+    (!homes.is_empty()).then_some(homes)
+}
+
+/// Returns the registers up to the end of a tuple that starts at `start`.
+fn end_of(start: Reg, class: Class) -> RegisterSet {
+    RegisterSet::first_n(u32::from(start.number()) + u32::from(class.width))
+}
+
+/// The rewriting of a function.
+struct Division<'a> {
+    function: &'a mut Function,
+    webs: &'a Webs,
+    /// The first home register of each divided web.
+    homes: FxHashMap<usize, Reg>,
+    /// The pieces of each value that is divided.
+    pieces: FxHashMap<Value, Vec<Value>>,
+    /// For each divided web and each place in it: the piece that owns the spill slot.
+    owners: FxHashMap<(usize, usize), Value>,
+    /// The result.
+    found: Accumulators,
+}
+
+impl<'a> Division<'a> {
+    fn new(function: &'a mut Function, webs: &'a Webs, homes: FxHashMap<usize, Reg>) -> Division<'a> {
+        let (pieces, owners) = (FxHashMap::default(), FxHashMap::default());
+        Division { function, webs, homes, pieces, owners, found: Accumulators::default() }
+    }
+
+    /// Divides the webs and returns their values and registers.
+    fn run(mut self) -> Accumulators {
+        let blocks = self.function.layout.clone();
+        for &block in &blocks {
+            for inst in self.function.blocks[block].insts.clone() {
+                let values: Vec<Value> = self.function.defined(inst).collect();
+                values.into_iter().for_each(|value| self.make_pieces(value));
+            }
+        }
+        for block in blocks {
+            self.divide_block(block);
+        }
+        for (&web, &home) in &self.homes {
+            self.found.registers.insert(home, self.webs.webs[web].class.width);
+        }
+        self.found
+    }
+
+    /// Returns the divided web of a value, and its home.
+    fn web_of(&self, value: Value) -> Option<(usize, Reg)> {
+        let web = self.webs.web_of(value)?;
+        self.homes.get(&web).map(|&home| (web, home))
+    }
+
+    /// Records the home of a value of a divided web, and creates its pieces if it is divided.
+    fn make_pieces(&mut self, value: Value) {
+        let Some((web, home)) = self.web_of(value) else { return };
+        self.found.homes.insert(value, home);
+        if !self.webs.cut[&value] {
+            return;
+        }
+        let count = usize::from(self.function.values[value].width / PIECE_WIDTH);
+        let class = Class { width: PIECE_WIDTH, align: PIECE_WIDTH, file: RegFile::General };
+        let pieces: Vec<Value> = (0..count).map(|_| self.function.new_value(class)).collect();
+        for (place, &piece) in pieces.iter().enumerate() {
+            let owner = *self.owners.entry((web, place)).or_insert(piece);
+            self.found.slot_owners.insert(piece, owner);
+            self.found.homes.insert(piece, home + place as u8 * PIECE_WIDTH);
+        }
+        self.pieces.insert(value, pieces);
+    }
+
+    /// Rewrites the instructions of a block.
+    fn divide_block(&mut self, block: Block) {
+        let first_terminator = self.function.terminators(block).first().copied();
+        let insts = std::mem::take(&mut self.function.blocks[block].insts);
+        let mut end = insts.iter().position(|&inst| Some(inst) == first_terminator).unwrap_or(insts.len());
+        // A `KEEP` before the terminators stays next to them.
+        end -= usize::from(end > 0 && self.function.insts[insts[end - 1]].is(Pseudo::Keep));
+        let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
+        // Results of products whose pieces are not copied yet.
+        let mut pending: Vec<Value> = Vec::new();
+        for (at, inst) in insts.into_iter().enumerate() {
+            if self.function.insts[inst].is(Pseudo::Phi) {
+                self.divide_phi(inst, &mut kept);
+                continue;
+            }
+            let own_web = self.function.defined(inst).next().and_then(|value| self.web_of(value));
+            let reads = |value: &Value| self.function.used(inst).any(|part| part.value == *value);
+            if at == end || pending.iter().any(reads) || !pending.is_empty() && own_web.is_some() {
+                pending.drain(..).for_each(|value| self.copy_pieces(value, &mut kept));
+            }
+            self.rewrite_sources(inst, &mut kept);
+            kept.push(inst);
+            pending.extend(self.function.defined(inst).filter(|value| self.pieces.contains_key(value)));
+        }
+        self.function.blocks[block].insts = kept;
+    }
+
+    /// Replaces a phi of a divided value by phis of its pieces.
+    fn divide_phi(&mut self, phi: Inst, kept: &mut Vec<Inst>) {
+        let result = self.function.results(phi)[0].value();
+        let Some(pieces) = result.and_then(|value| self.pieces.get(&value)) else {
+            kept.push(phi);
+            return;
+        };
+        for (place, &piece) in pieces.iter().enumerate() {
+            let mut operands = vec![Operand::from(self.function.whole(piece))];
+            for &source in self.function.sources(phi) {
+                operands.push(match source.part() {
+                    Some(part) => Operand::from(match self.pieces.get(&part.value) {
+                        Some(pieces) => self.function.whole(pieces[place]),
+                        None => Part { first: part.first + place as u8 * PIECE_WIDTH, count: PIECE_WIDTH, ..part },
+                    }),
+                    // The first two registers of a constant are its halves, the others are zero.
+                    None if place > 0 && matches!(source.kind, OperandKind::Integer(_)) => Operand::new(OperandKind::Integer(0)),
+                    None => source,
+                });
+            }
+            let location = self.function.insts[phi].location;
+            kept.push(self.function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1));
+            self.function.insts[kept[kept.len() - 1]].location = location;
+        }
+    }
+
+    /// Copies the pieces out of the result of a product.
+    fn copy_pieces(&mut self, value: Value, kept: &mut Vec<Inst>) {
+        for (place, &piece) in self.pieces[&value].iter().enumerate() {
+            let part = Part { value, first: place as u8 * PIECE_WIDTH, count: PIECE_WIDTH };
+            let operands = [Operand::from(self.function.whole(piece)), Operand::from(part)];
+            let copy = self.function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), None, &operands, 1);
+            if let Some(&last) = kept.last() {
+                self.function.insts[copy].location = self.function.insts[last].location;
+            }
+            kept.push(copy);
+        }
+    }
+
+    /// Replaces the divided values that an instruction reads: parts by parts of pieces, an accumulator by a tuple that is packed before the
+    /// instruction.
+    fn rewrite_sources(&mut self, inst: Inst, kept: &mut Vec<Inst>) {
+        for number in 0..self.function.sources(inst).len() {
+            let source = self.function.sources(inst)[number];
+            let Some(part) = source.part() else { continue };
+            let Some(pieces) = self.pieces.get(&part.value) else { continue };
+            let replacement = if part == self.function.whole(part.value) {
+                let tuple = self.function.new_value(self.function.values[part.value]);
+                let operands: Vec<Operand> = [tuple].iter().chain(pieces).map(|&value| Operand::from(self.function.whole(value))).collect();
+                let pack = self.function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &operands, 1);
+                self.function.insts[pack].location = self.function.insts[inst].location;
+                self.found.homes.insert(tuple, self.found.homes[&part.value]);
+                kept.push(pack);
+                self.function.whole(tuple)
+            } else {
+                Part { value: pieces[usize::from(part.first / PIECE_WIDTH)], first: part.first % PIECE_WIDTH, count: part.count }
+            };
+            self.function.sources_mut(inst)[number].kind = OperandKind::Value(replacement);
+        }
+    }
+}
