@@ -153,7 +153,7 @@ impl Webs {
                 products += usize::from(is_product);
                 for value in function.defined(inst) {
                     let class = function.values[value];
-                    if class.file == RegFile::General && class.width >= MIN_WIDTH && class.width % PIECE_WIDTH == 0 {
+                    if class.file == RegFile::General && class.width >= MIN_WIDTH && class.width.is_multiple_of(PIECE_WIDTH) {
                         found.numbers.insert(value, found.webs.len());
                         found.parents.push(found.webs.len());
                         found.webs.push(Web { class, is_divisible: true, first_product: is_product.then_some(products) });
