@@ -155,7 +155,7 @@ fn bisection_numbers_are_stable() {
     };
     let (all, code) = bisect("-1");
     let lines: Vec<&str> = all.lines().collect();
-    assert_eq!(lines[0], "BISECT: running pass (1) straighten on function k0");
+    assert_eq!(lines[0], "BISECT: running pass (1) uniform-handles on function k0");
     assert!(lines.iter().enumerate().all(|(at, line)| line.starts_with(&format!("BISECT: running pass ({}) ", at + 1))), "{all}");
     let functions: Vec<&str> = lines.iter().map(|line| line.rsplit_once(' ').unwrap().1).collect();
     let in_order: Vec<&str> = functions.chunk_by(|one, next| one == next).map(|run| run[0]).collect();

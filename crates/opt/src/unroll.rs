@@ -20,11 +20,10 @@
 //! false, the old loop continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap
 //! around. Where threads of a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
 //!
-//! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp is unrolled
-//! only if all threads of a warp execute the same number of iterations, because threads that communicate must execute the same copy of the
-//! instruction. Loops with barriers, fences and waiting instructions are unrolled only if the number of iterations is a constant; loops
-//! with calls, exits and warpgroup products are never unrolled, except for calls of the slow paths of arithmetic, which have no side
-//! effects. A loop with several texture fetches in its body is only unrolled fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
+//! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp, or has barriers,
+//! fences or waiting instructions, is unrolled only if all threads of a warp execute the same number of iterations, because threads that
+//! communicate must execute the same copy of the instruction. Loops with calls, exits and warpgroup products are never unrolled, except
+//! for calls of the slow paths of arithmetic, which have no side effects. A loop with several texture fetches in its body is only unrolled fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
 //!
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 

@@ -410,11 +410,13 @@ impl<'a> Tracker<'a> {
                 self.touched.push(entry.access.register);
             }
             if list.len() >= MAX_READS && !entry.write {
-                // Calls of a function from very many sites would otherwise make the list, and the check, quadratic.
+                // Calls of a function from very many sites would otherwise make the list, and the check, quadratic. Reads that no later
+                // instruction has to wait for go first: they are complete after a few cycles.
                 let recent = list.len().saturating_sub(READ_WINDOW);
-                let mut readers = (recent..list.len()).filter(|&at| !list[at].write);
-                if let Some(oldest) = readers.next().filter(|_| readers.count() + 1 >= MAX_READS) {
-                    list.remove(oldest);
+                let readers: SmallVec<[usize; READ_WINDOW]> = (recent..list.len()).filter(|&at| !list[at].write).collect();
+                if readers.len() >= MAX_READS {
+                    let waits = |at: usize| steps[self.in_flight[list[at].flight as usize].step as usize].sources_wait;
+                    list.remove(readers.iter().copied().find(|&at| !waits(at)).unwrap_or(readers[0]));
                 }
             }
             list.push(entry);
