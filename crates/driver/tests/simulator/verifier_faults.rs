@@ -422,7 +422,7 @@ fn integrity_cases() -> Vec<Case> {
                 Integrity,
                 "exit-list",
                 Box::new(|subject: &mut Subject| {
-                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.clear()))
+                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.clear()));
                 }),
             ),
             (
@@ -430,7 +430,7 @@ fn integrity_cases() -> Vec<Case> {
                 Integrity,
                 "exit-list",
                 Box::new(|subject: &mut Subject| {
-                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.push(0)))
+                    subject.attribute(AttributeCode::EXIT_INSTR_OFFSETS, |value| words(value, &|list| list.push(0)));
                 }),
             ),
             (
