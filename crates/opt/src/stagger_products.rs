@@ -303,7 +303,7 @@ fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec
     let mut own_uses: FxHashMap<Value, u32> = FxHashMap::default();
     moved.iter().flat_map(|&inst| function.used(inst)).for_each(|part| *own_uses.entry(part.value).or_default() += 1);
     let is_read_elsewhere = |value: Value| use_counts[value] > own_uses.get(&value).copied().unwrap_or(0);
-    // Values that instructions which stay read.
+    // The values that are read by instructions that stay.
     let mut needed: FxHashSet<Value> = FxHashSet::default();
     let mut stays: FxHashSet<Inst> = FxHashSet::default();
     for &inst in moved.iter().rev().filter(|&&inst| !function.is_warpgroup_product(inst)) {

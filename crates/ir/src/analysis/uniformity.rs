@@ -121,7 +121,7 @@ impl Uniformity {
     }
 }
 
-/// What is assumed about loads of memory that the kernel may write.
+/// The assumption about loads of memory that the kernel itself may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Loads {
     /// Threads may load different values from one address.
