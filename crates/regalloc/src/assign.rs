@@ -38,12 +38,18 @@ use crate::liveness::FileInst;
 use crate::outcome::AllocateError;
 
 impl Assigner<'_> {
-    /// Allocates one register file: walks the blocks, resolves the edges, rewrites the blocks, and lets spill slots share memory.
+    /// Allocates one register file.
     pub fn allocate_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         if !self.function.values.iter().any(|class| class.file == file) {
             return Ok(());
         }
         self.start_file(file)?;
+        self.assign_file()
+    }
+
+    /// Allocates the current register file, whose liveness and hints are computed: walks the blocks, resolves the edges, rewrites the
+    /// blocks, and lets spill slots share memory.
+    pub fn assign_file(&mut self) -> Result<(), AllocateError> {
         let first_slot = self.function.frame_bytes.next_multiple_of(4);
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             self.allocate_block(self.inputs.flow.reverse_post_order()[place], place == 0)?;

@@ -37,7 +37,7 @@ use crate::walk::Walk;
 const CHEAPEST_DROP: u64 = 16;
 
 /// The code that the allocation of one register file produces.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Output {
     /// For each block: its new instruction list.
     pub insts: IndexVec<Block, Vec<Inst>>,
@@ -78,13 +78,11 @@ pub(crate) struct Assigner<'a> {
     pub borders: Borders,
     /// The new instructions.
     pub output: Output,
-    /// Whether to prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
-    prefers_banks: bool,
 }
 
 impl<'a> Assigner<'a> {
     /// Creates the state for a function; no file is allocated yet.
-    pub fn new(function: &'a mut Function, env: &'a Environment, accumulators: &'a Accumulators, prefers_banks: bool) -> Assigner<'a> {
+    pub fn new(function: &'a mut Function, env: &'a Environment, accumulators: &'a Accumulators) -> Assigner<'a> {
         Assigner {
             inputs: Inputs::new(function, env),
             hints: Hints::default(),
@@ -99,7 +97,6 @@ impl<'a> Assigner<'a> {
             spills: Spills::new(env.stack_pointer, accumulators.slot_owners().clone()),
             borders: Borders::default(),
             output: Output::default(),
-            prefers_banks,
             function,
         }
     }
@@ -117,9 +114,6 @@ impl<'a> Assigner<'a> {
             let (flow, pressure) = (&self.inputs.flow.graph, &self.inputs.liveness.pressure);
             let usable = self.inputs.env.usable_registers(file).count();
             self.in_flight = InFlight::new(self.function, flow, pressure, usable, &mut self.hints);
-        }
-        if file == RegFile::General && self.prefers_banks {
-            choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
         }
         self.reservations = Reservations::default();
         if file == RegFile::General {
@@ -141,11 +135,40 @@ impl<'a> Assigner<'a> {
         Ok(())
     }
 
-    /// Writes the spill statistics and the guarded copies of all files into `allocation`.
-    pub fn report(self, allocation: &mut Allocation) {
+    /// Makes values of the current file prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
+    pub fn prefer_banks(&mut self) {
+        choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
+    }
+
+    /// Returns a copy of the state that allocates `function`, a copy of this function.
+    pub fn fork<'f>(&self, function: &'f mut Function) -> Assigner<'f>
+    where
+        'a: 'f,
+    {
+        Assigner {
+            function,
+            inputs: self.inputs.clone(),
+            hints: self.hints.clone(),
+            accumulators: self.accumulators,
+            in_flight: self.in_flight.clone(),
+            reservations: self.reservations.clone(),
+            pack_windows: self.pack_windows.clone(),
+            needed_registers: self.needed_registers,
+            live_across_slow_calls: self.live_across_slow_calls.clone(),
+            registers: self.registers.clone(),
+            walk: self.walk.clone(),
+            spills: self.spills.clone(),
+            borders: self.borders.clone(),
+            output: self.output.clone(),
+        }
+    }
+
+    /// Writes the spill statistics and the guarded copies of all files into `allocation`. Returns the function.
+    pub fn report(self, allocation: &mut Allocation) -> &'a mut Function {
         allocation.spill_store_bytes = self.spills.frame.stored_bytes;
         allocation.spill_load_bytes = self.spills.frame.loaded_bytes;
         allocation.guarded_copies = self.output.guarded_copies;
+        self.function
     }
 
     /// Returns the register class of a value.

@@ -17,7 +17,7 @@ pub(crate) struct PhiPlace {
 }
 
 /// The state at the borders of all blocks, for one register file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Borders {
     /// For each block, its entry state: the values in registers at its start, in ascending order of registers.
     pub entry: Lists<ResidentValue>,

@@ -23,7 +23,7 @@ use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
 /// The parts of tuples, each of one register, that are read for the last time while the rest of the tuple stays live.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct DeadParts {
     /// The parts, by the instruction that reads them last.
     parts: FxHashMap<Inst, SmallVec<[Part; 2]>>,

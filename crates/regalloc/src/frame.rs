@@ -11,6 +11,7 @@ use crate::operands::register;
 use crate::registers::{Reg, RegisterSet};
 
 /// A slot that belongs to no value: a temporary slot or the emergency slot.
+#[derive(Clone)]
 pub(crate) struct PrivateSlot {
     /// Offset in bytes from the stack pointer.
     pub offset: u32,
@@ -37,6 +38,7 @@ enum Direction {
 }
 
 /// The spill slots of the function.
+#[derive(Clone)]
 pub(crate) struct SpillFrame {
     /// The register with the stack pointer, which slots are addressed from.
     stack_pointer: Reg,

@@ -64,6 +64,7 @@ struct WebMember {
 }
 
 /// The size of a web, and the offset of one of its values in it, in registers.
+#[derive(Clone)]
 struct WebExtent {
     /// Number of consecutive registers that the whole web spans.
     width: u8,
@@ -74,7 +75,7 @@ struct WebExtent {
 }
 
 /// The webs of all register files. A web never spans two files.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Hints {
     /// For each value, its node in the union-find forest.
     nodes: IndexVec<Value, WebNode>,

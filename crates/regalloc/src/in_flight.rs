@@ -44,6 +44,7 @@ const MAX_BLOCKS_TO_WAIT: usize = 8;
 const MAX_RECENT_READS: usize = 16;
 
 /// A block of a loop in which matrix products of the previous iteration may still be running.
+#[derive(Clone)]
 struct LoopBlock {
     /// The first block of the loop.
     start: Block,
@@ -54,7 +55,7 @@ struct LoopBlock {
 
 /// The operands that matrix products read across back edges, and the registers that these operands should not be in; also the uniform
 /// registers that asynchronous copies may still read.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct InFlight {
     /// The blocks from the start of each loop up to the first wait in it.
     loop_blocks: FxHashMap<Block, LoopBlock>,

@@ -10,6 +10,7 @@ use crate::liveness::{Flow, Liveness};
 use crate::outcome::AllocateError;
 
 /// The inputs of the allocation of one register file.
+#[derive(Clone)]
 pub(crate) struct Inputs<'a> {
     /// The registers that the allocator may use, and those that calls overwrite.
     pub env: &'a Environment,

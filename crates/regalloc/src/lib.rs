@@ -96,11 +96,11 @@ pub use environment::{Clobbers, Environment};
 pub use outcome::{AllocateError, Allocation};
 pub use registers::{Reg, RegisterSet};
 
-use crate::accumulators::Accumulators;
 use crate::assigner::Assigner;
 
-/// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
-const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence, RegFile::General];
+/// The register files that are allocated before the general registers, in this order. The file that takes the spilled values of another file
+/// comes after that file.
+const SMALL_FILES: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence];
 
 /// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
@@ -117,46 +117,44 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     normalize::run(function)?;
     products::run(function, env);
     let accumulators = accumulators::divide(function, env);
+    let mut assigner = Assigner::new(function, env, &accumulators);
+    for file in SMALL_FILES {
+        assigner.allocate_file(file)?;
+    }
+    assigner.start_file(RegFile::General)?;
     // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost registers, spills or moves, the
     // allocation without them is used.
-    let mut banked = function.clone();
-    let with_banks = assign(&mut banked, env, &accumulators, true);
+    let mut banked_function = assigner.function.clone();
+    let mut banked = assigner.fork(&mut banked_function);
+    banked.prefer_banks();
+    let with_banks = allocate_general_registers(banked);
     if let Ok(allocation) = &with_banks
         && allocation.registers_used + HIDDEN_REGISTERS <= MAX_UNCOMPARED_REGISTERS.min(env.full_occupancy_registers)
     {
-        *function = banked;
+        *function = banked_function;
         return with_banks;
     }
-    let without_banks = assign(function, env, &accumulators, false)?;
+    let without_banks = allocate_general_registers(assigner)?;
     let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
     let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
     match with_banks {
         Ok(allocation)
             if units(&allocation) <= units(&without_banks)
                 && spills(&allocation) <= spills(&without_banks)
-                && banked.inst_count() <= function.inst_count() =>
+                && banked_function.inst_count() <= function.inst_count() =>
         {
-            *function = banked;
+            *function = banked_function;
             Ok(allocation)
         }
         _ => Ok(without_banks),
     }
 }
 
-/// Assigns registers to the values of a normalized function, in which `accumulators` are divided. `prefers_banks` says whether to prefer
-/// registers in banks that avoid conflicts.
-fn assign(
-    function: &mut Function,
-    env: &Environment,
-    accumulators: &Accumulators,
-    prefers_banks: bool,
-) -> Result<Allocation, AllocateError> {
+/// Assigns the general registers, the last file, and deletes the pseudo operations. Returns the resources that all files use.
+fn allocate_general_registers(mut assigner: Assigner<'_>) -> Result<Allocation, AllocateError> {
+    assigner.assign_file()?;
     let mut allocation = Allocation::default();
-    let mut assigner = Assigner::new(function, env, accumulators, prefers_banks);
-    for file in FILES {
-        assigner.allocate_file(file)?;
-    }
-    assigner.report(&mut allocation);
+    let function = assigner.report(&mut allocation);
     rewrite::delete_pseudo_ops(function, &mut allocation);
     allocation.frame_bytes = function.frame_bytes;
     Ok(allocation)

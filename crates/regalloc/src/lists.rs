@@ -32,6 +32,7 @@ impl ListRange {
 }
 
 /// A list of items for each block. Each list is filled once, by [`Lists::fill`].
+#[derive(Clone)]
 pub(crate) struct Lists<T> {
     /// The items of all lists.
     items: Vec<T>,

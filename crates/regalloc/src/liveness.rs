@@ -122,7 +122,7 @@ impl FileSet {
 }
 
 /// Liveness of the values of one register file. Vectors indexed by value are kept from file to file: each value belongs to one file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Liveness {
     /// For each block: its instructions that the allocation of the file has to handle.
     insts: Lists<FileInst>,
@@ -147,6 +147,7 @@ pub(crate) struct Liveness {
 }
 
 /// The control flow graph and its loops.
+#[derive(Clone)]
 pub(crate) struct Flow {
     /// Predecessors, successors and order of the blocks.
     pub graph: ControlFlow,

@@ -35,6 +35,7 @@ struct Element {
 }
 
 /// A `PACK` of the block.
+#[derive(Clone)]
 struct Pack {
     /// Class of the tuple.
     class: Class,
@@ -45,6 +46,7 @@ struct Pack {
 }
 
 /// Registers that are set aside for an element.
+#[derive(Clone)]
 struct Promise {
     /// The element.
     value: Value,
@@ -57,7 +59,7 @@ struct Promise {
 }
 
 /// The packs of the block that is being walked, and the registers set aside for their elements.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PackWindows {
     /// The packs of the block.
     packs: Vec<Pack>,

@@ -15,6 +15,7 @@ use crate::registers::{Reg, RegisterSet};
 pub(crate) type ResidentValue = (Value, Reg);
 
 /// The occupation of the registers of one file.
+#[derive(Clone)]
 pub(crate) struct RegisterFile {
     /// Registers that the environment allows values to use.
     allowed: RegisterSet,

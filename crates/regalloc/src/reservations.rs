@@ -30,7 +30,7 @@ const ALLOCATION_UNIT: u32 = 8;
 const MAX_REGISTERS: u16 = 256;
 
 /// The reservations of the block that is being walked.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Reservations {
     /// Loop-carried values, and values that are packed into such values.
     carried_values: FxHashSet<Value>,
@@ -45,6 +45,7 @@ pub(crate) struct Reservations {
 }
 
 /// A reserved register, and the value that will be defined into it.
+#[derive(Clone)]
 struct ReservedRegister {
     /// The reserved register.
     register: Reg,

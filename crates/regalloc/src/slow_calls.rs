@@ -15,7 +15,7 @@ use crate::registers::{Reg, RegisterSet};
 const REGISTER_COUNT: u16 = 255;
 
 /// The values that are live across calls of slow paths.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct LiveAcrossSlowCalls {
     /// For each value: whether it is live across such a call. Empty if there is none.
     is_live_across: IndexVec<Value, bool>,

@@ -33,6 +33,7 @@ fn shadow_file(file: RegFile) -> RegFile {
 }
 
 /// The spilled values, and where their contents are kept: in stack slots, or in shadows (registers of another file).
+#[derive(Clone)]
 pub(crate) struct Spills {
     /// For each value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
     needs_store: IndexVec<Value, bool>,

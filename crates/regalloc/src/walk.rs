@@ -23,6 +23,7 @@ pub(crate) struct Definition {
 }
 
 /// The state of the walk over the blocks.
+#[derive(Clone)]
 pub(crate) struct Walk {
     /// The block that is being walked.
     pub block: Block,
