@@ -3,14 +3,17 @@
 
     python3 tools/core-use.py [--runs 3] COMMAND ARGUMENT...
     python3 tools/core-use.py --kernels 1000 target/release/oriole
+    python3 tools/core-use.py --kernels 1000 --like bench/kernels target/release/oriole
 
 A thread that waits for a processor would run on an idle machine. So the share is the time that all threads run or wait for a processor, divided by the wall
 time and the number of processors. It comes from /proc/PID/task/*/schedstat (Linux), read every two milliseconds. `--kernels N` writes a module with N kernels
-of 80 instructions and compiles it in one call. The exit status is 1 if the median of the runs is below `--least` percent (default 80).
+of 80 instructions and compiles it in one call; with `--like FOLDER` the kernels are those of the PTX files of a folder, each with a number in its name, as
+often as needed. The exit status is 1 if the median of the runs is below `--least` percent (default 80).
 """
 
 import argparse
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -39,6 +42,34 @@ done: ret;
 """
 
 
+def real_kernels(folder, count):
+    """Returns a module with at least `count` kernels: those of the PTX files of a folder, with other names in each copy."""
+    files = []
+    for path in sorted(Path(folder).glob("*.ptx")):
+        body = re.sub(r"(?m)^\s*\.(version|target|address_size)\b.*$|//.*$", "", path.read_text())
+        # What is outside of braces declares the names of the module.
+        outside, depth = [], 0
+        for piece in re.split(r"([{}])", body):
+            depth += (piece == "{") - (piece == "}")
+            if depth == 0 and piece != "}":
+                outside.append(piece)
+        outside = "".join(outside)
+        variables = re.findall(r"(?m)^[^(]*\.(?:global|const|shared)\b[^;=({]*?([\w$]+)\s*(?:\[[^;=]*)?[;=]", outside)
+        functions = re.findall(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", outside)
+        kernels = len(re.findall(r"\.entry\b", outside))
+        if kernels:
+            files.append((body, kernels, [*variables, *functions]))
+    texts, number = [".version 9.0\n.target sm_90a\n.address_size 64\n"], 0
+    while number < count:
+        for body, kernels, names in files:
+            copy = re.sub(r"(?<![\w$.%])(" + "|".join(map(re.escape, names)) + r")(?![\w$])", rf"\1_{number}", body)
+            texts.append(copy)
+            number += kernels
+            if number >= count:
+                break
+    return "".join(texts)
+
+
 def measure(command):
     """Runs a command; returns wall time, time on processors and time waiting for one, of all threads together, in seconds."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -63,6 +94,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--least", type=float, default=80)
     parser.add_argument("--kernels", type=int, help="compile a module with this number of kernels with the program `oriole` that follows")
+    parser.add_argument("--like", metavar="FOLDER", help="with --kernels: copies of the kernels of this folder")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     command = arguments.command or parser.error("no command")
@@ -70,7 +102,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         if arguments.kernels:
             module = Path(name, "many.ptx")
-            module.write_text(HEADER + "".join(map(kernel, range(arguments.kernels))))
+            small = "" if arguments.like else HEADER + "".join(map(kernel, range(arguments.kernels)))
+            module.write_text(small or real_kernels(arguments.like, arguments.kernels))
             command = [command[0], "compile", module, "--arch", "sm_90a", "-o", Path(name, "many.cubin")]
         shares = []
         for _ in range(arguments.runs):

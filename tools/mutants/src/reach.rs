@@ -24,7 +24,7 @@ const CHUNKS: usize = 96;
 /// Tests that are replaced by jobs, and tests that need other tools.
 const REPLACED: [&str; 7] = [
     "all_for_sm_90a_optimized",
-    "all_for_sm_90a_plain",
+    "samples_for_sm_90a_without_optimization",
     "samples_for_other_targets",
     "all_for_sm_90a",
     "samples_for_other_targets_and_levels",
