@@ -5,13 +5,13 @@
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
 //! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
 //! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
-//! Each schedule that is built here counts as a trial; the original order and the one for few registers that [`without_spills`] may allocate
-//! do not.
+//! Each schedule that is built here counts as a trial; the orders that [`without_spills`] may allocate instead of one that spills do not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
 //! [`schedule::score_of`] decides.
 
+use oriole_ir::RegFile;
 use oriole_sched::backend::ScheduleMode;
 use oriole_sched::score::Score;
 
@@ -124,15 +124,20 @@ fn score(state: &FunctionState<'_>) -> Option<Score> {
     Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
 }
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state` and, if that
-/// spills too, an order for few registers. Returns the allocation with the least estimated spill traffic or, if they are equal, with less
-/// estimated time.
+/// Numbers of registers by which the register target is lowered, one after the other, if an order spills although there are as many
+/// registers as live values: tuples need aligned gaps, and results must not overwrite operands that are still read.
+const LOWER_TARGETS: [i32; 3] = [2, 4, 8];
+
+/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers; if they spill too,
+/// also allocates the original order of `state` and, if that spills as well, an order for few registers. Returns the allocation with the
+/// least estimated spill traffic or, if they are equal, with less estimated time.
 fn without_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
     scheduled: FunctionState<'a>,
 ) -> Result<FunctionState<'a>, Vec<Failure>> {
     let is_new = scheduled.schedule_stats.blocks > 0;
+    let live = scheduled.schedule_stats.live_after;
     let new = match allocate(scheduled) {
         Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
         Ok(new) => Some(new),
@@ -140,6 +145,15 @@ fn without_spills<'a>(
         Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => None,
         Err(failures) => return Err(failures),
     };
+    let registers = state.environment().limit(RegFile::General) as i32;
+    if live <= registers
+        && let Some(fitting) = LOWER_TARGETS.into_iter().find_map(|fewer| {
+            let plan = SchedulePlan { register_target: Some(registers - fewer), ..plan };
+            schedule(state, plan, &[]).and_then(allocate).ok().filter(|allocated| allocated.spill_bytes() == 0)
+        })
+    {
+        return Ok(fitting);
+    }
     let old = allocate(schedule(state, SchedulePlan { before_allocation: false, ..plan }, &[])?)?;
     let best = new.map_or_else(|| old.clone(), |new| with_less_traffic(new, &old));
     if plan.mode == ScheduleMode::ReduceReg || best.spill_bytes() == 0 {
