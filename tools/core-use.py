@@ -43,31 +43,26 @@ done: ret;
 
 
 def real_kernels(folder, count):
-    """Returns a module with at least `count` kernels: those of the PTX files of a folder, with other names in each copy."""
+    """Returns a module with at least `count` kernels: those of the PTX files of a folder, with other names in each copy. Variables come first, as in
+    the PTX of a compiler."""
+    declaration = re.compile(r"(?m)^[ \t]*(?:\.(?:visible|extern|weak|common)\s+)?\.(?:global|const|shared)\b[^;={(]*?([\w$]+)(?:\[\d*\])*;[ \t]*$")
     files = []
     for path in sorted(Path(folder).glob("*.ptx")):
         body = re.sub(r"(?m)^\s*\.(version|target|address_size)\b.*$|//.*$", "", path.read_text())
-        # What is outside of braces declares the names of the module.
-        outside, depth = [], 0
-        for piece in re.split(r"([{}])", body):
-            depth += (piece == "{") - (piece == "}")
-            if depth == 0 and piece != "}":
-                outside.append(piece)
-        outside = "".join(outside)
-        variables = re.findall(r"(?m)^[^(]*\.(?:global|const|shared)\b[^;=({]*?([\w$]+)\s*(?:\[[^;=]*)?[;=]", outside)
-        functions = re.findall(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", outside)
-        kernels = len(re.findall(r"\.entry\b", outside))
-        if kernels:
-            files.append((body, kernels, [*variables, *functions]))
-    texts, number = [".version 9.0\n.target sm_90a\n.address_size 64\n"], 0
-    while number < count:
-        for body, kernels, names in files:
-            copy = re.sub(r"(?<![\w$.%])(" + "|".join(map(re.escape, names)) + r")(?![\w$])", rf"\1_{number}", body)
-            texts.append(copy)
-            number += kernels
-            if number >= count:
-                break
-    return "".join(texts)
+        head, kernel, _ = body.partition("{")
+        # Files with other declarations than variables without values are left out.
+        if len(re.findall(r"\.entry\b", body)) != 1 or ".func" in body or ".entry" not in declaration.sub("", head).strip()[:40]:
+            continue
+        names = [found[1] for found in declaration.finditer(head)] + re.findall(r"\.entry\s+([\w$]+)", head)
+        declarations = "".join(found[0].strip() + "\n" for found in declaration.finditer(head))
+        files.append((declarations, declaration.sub("", head).strip() + kernel + body[len(head) + 1:], names))
+    declared, kernels = [".version 9.0\n.target sm_90a\n.address_size 64\n"], []
+    for number in range(count):
+        declarations, kernel, names = files[number % len(files)]
+        pattern = r"(?<![\w$.%])(" + "|".join(map(re.escape, names)) + r")(?![\w$])"
+        declared.append(re.sub(pattern, rf"\1_{number}", declarations))
+        kernels.append(re.sub(pattern, rf"\1_{number}", kernel).strip() + "\n")
+    return "".join(declared + kernels)
 
 
 def measure(command):
