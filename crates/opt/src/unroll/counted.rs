@@ -1,4 +1,4 @@
-//! Counted loops with a counter of 32 or 64 bits, behind one interface.
+//! Counted loops with a counter of 32 or 64 bits, with one interface for both.
 
 use oriole_ir::{Function, Inst, Operand};
 
