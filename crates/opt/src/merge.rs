@@ -109,7 +109,7 @@ impl Merger {
             && sources.iter().zip(other_sources).all(|(a, b)| self.without_copies(function, a) == self.without_copies(function, b))
     }
 
-    /// Returns the operand with a copy replaced by the value that it copies.
+    /// Returns the operand with a value that is a copy replaced by the copied value.
     fn without_copies(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
