@@ -207,7 +207,8 @@ impl Combiner {
         Some(self.definitions.origin(function, part))
     }
 
-    /// Returns the instruction that computes a source, if it has this opcode and these modifiers, no guard and no other result.
+    /// Returns the instruction that computes a source, if that instruction has this opcode and these modifiers, no guard and no other
+    /// result.
     fn defining_inst(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;

@@ -156,7 +156,8 @@ fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> 
     Some(bits as i64)
 }
 
-/// Deletes moves, copies and packs of general registers that no instruction reads, and then those that only they read. Returns their number.
+/// Deletes moves, copies and packs of general registers that no instruction reads, and then those that only deleted ones read. Returns the
+/// number of deleted instructions.
 fn remove_unread_constants(function: &mut Function) -> usize {
     let mut reads = vec![0_u32; function.values.len()];
     for &block in &function.layout {

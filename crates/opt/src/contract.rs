@@ -78,7 +78,7 @@ pub fn run_with_alternatives(
     contracted
 }
 
-/// Clears the contraction marks of all products and sums. They have no meaning after the last contraction.
+/// Clears the contraction marks of all products and sums. The marks have no meaning after the last contraction.
 pub fn clear_marks(function: &mut Function) {
     function.insts.iter_mut().for_each(|inst| inst.may_contract = false);
 }

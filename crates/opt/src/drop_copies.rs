@@ -30,7 +30,7 @@ use rustc_hash::FxHashMap;
 /// Identifies the content of a register: registers with equal numbers have equal contents.
 type ContentNumber = u32;
 
-/// Deletes the repeated moves of a whole function. Returns their number.
+/// Deletes the repeated moves of a whole function. Returns the number of moves deleted.
 pub fn run(function: &mut Function) -> usize {
     let flow = ControlFlow::compute(function);
     let mut numbering = ContentNumbering::default();

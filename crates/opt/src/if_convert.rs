@@ -314,7 +314,8 @@ fn append_arm(
     insts.pop();
     let mut extra: Vec<Inst> = Vec::new();
     let mut merged: SmallVec<[Operand; 8]> = pairs.iter().map(|&(old, _)| old).collect();
-    // Whole values come first: a pair that is only a register of them then becomes that register of the merged value.
+    // Pairs of whole values come first: a later pair of single registers of two such values becomes the same register of their merged
+    // value.
     let mut order: SmallVec<[usize; 8]> = (0..pairs.len()).collect();
     order.sort_by_key(|&at| !is_whole(function, pairs[at].1));
     for (done, &at) in order.iter().enumerate() {

@@ -32,7 +32,7 @@ const MAX_CONSTANTS: usize = 4;
 struct ConstantSelection {
     /// The selected value.
     value: Value,
-    /// The possible constants for a true and for a false predicate; several where the selected value is a selection itself.
+    /// The possible constants for a true and for a false predicate; several if that source of the selection is a selection itself.
     constants: [SmallVec<[u32; MAX_CONSTANTS]>; 2],
     /// The predicate that selects.
     predicate: Operand,

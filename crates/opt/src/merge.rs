@@ -136,7 +136,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
             Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_invariant_register),
             _ => false,
         },
-        // A pack of constants is usually overwritten by its reader, so a shared one would have to be copied for each reader.
+        // A pack of constants is usually overwritten by its reader, so a shared pack would have to be copied for each reader.
         Op::Pseudo(Pseudo::Pack) => function.sources(inst).iter().any(|source| source.value().is_some()),
         Op::Pseudo(_) => false,
     };

@@ -105,7 +105,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns register `number`, counted from 0, of the registers of a value that `part` names.
+/// Returns register `number` of `part`, counted from 0, as a part of one register.
 pub(crate) fn single_register(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }

@@ -154,7 +154,7 @@ struct RegisterState {
 /// The waits and fences to insert before an instruction.
 #[derive(Default)]
 struct Insertions {
-    /// Whether an empty product is inserted first, which ends the open group so that a wait can name the group.
+    /// Whether an empty matrix product is inserted first, which ends the open group so that a wait can name the group.
     ends_group: bool,
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
     wait: Option<(u8, SyncReason)>,
@@ -260,7 +260,7 @@ impl RegisterState {
         self.transfer_ordinary(function, inst, opcode)
     }
 
-    /// Does the work of [`RegisterState::transfer`] for an instruction that is not a warpgroup product.
+    /// Does the work of [`RegisterState::transfer`] for an instruction that is not a warpgroup matrix product.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
@@ -298,7 +298,7 @@ impl RegisterState {
         steps
     }
 
-    /// Does the work of [`RegisterState::transfer`] for a warpgroup product.
+    /// Does the work of [`RegisterState::transfer`] for a warpgroup matrix product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let result = function.results(inst).first().and_then(GeneralRegisters::from_operand);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));

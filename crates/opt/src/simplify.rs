@@ -34,7 +34,7 @@ use crate::known::{LUT_AND, OperandFacts, evaluate_logic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude};
 
-/// A rewrite of the pass.
+/// A kind of rewrite that the pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SimplifyRule {
     /// A shift by a known distance becomes a copy or a simpler shift: it moves whole 32-bit words, or half of the shifted register pair is

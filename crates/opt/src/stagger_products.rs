@@ -60,7 +60,7 @@ pub fn run(function: &mut Function, register_limit: u32) -> usize {
 struct FunctionFacts {
     /// For each value: how often instructions read it.
     use_counts: IndexVec<Value, u32>,
-    /// The live general registers; computed when they are first needed.
+    /// The live general registers; `None` until they are first needed.
     liveness: Option<Liveness>,
 }
 
@@ -166,7 +166,7 @@ struct StepParts {
     first_readers: Vec<Inst>,
     /// Instructions after the wait that depend on the products of the second part.
     second_readers: Vec<Inst>,
-    /// Instructions of the second group that depend only on the first part: products and what they need. May be empty.
+    /// Instructions of the second group that do not depend on the second part: matrix products and what these read. May be empty.
     early_products: Vec<Inst>,
     /// The other instructions of the second group.
     late_products: Vec<Inst>,

@@ -77,13 +77,13 @@ pub(super) fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, sourc
     result
 }
 
-/// Appends the addition of the value of the thread whose lane number is lower by `distance`, and returns the sum; a thread without such a
-/// neighbour keeps its value.
+/// Appends the addition of the value that the thread with a lane number lower by `distance` has, and returns the sum; in a thread without
+/// such a neighbour the sum is its own value.
 pub(super) fn emit_add_from_lower_lane(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
     let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
-    // The predicate result of `SHFL.UP` says whether there is such a thread. If there is none, the sum must not change: the addition is
-    // guarded, and its result is tied to the old sum.
+    // The predicate result of `SHFL.UP` says whether there is a thread with that lane number. If there is none, the sum must not change:
+    // the addition is guarded, and its result is tied to the old sum.
     let prefix_sum = emit_sum(prelude, function, [value, below, Operand::RZ]);
     if let Some(&inst) = prelude.insts.last() {
         let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();

@@ -105,7 +105,7 @@ impl Combiner {
             let inner = self.absorbable_inst(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
             Some((inner, sources_and_table(function, inner)?))
         });
-        // Each set bit of a subset says that this source of the root is absorbed. Larger subsets are tried first.
+        // Bit n of a subset says whether source n of the root is absorbed. Larger subsets are tried first.
         let mut subsets: SmallVec<[u32; 8]> = (0..8_u32).filter(|set| (0..3).all(|at| set >> at & 1 == 0 || inner[at].is_some())).collect();
         subsets.sort_by_key(|set| std::cmp::Reverse(set.count_ones()));
         for set in subsets {
@@ -143,7 +143,7 @@ impl Combiner {
         let all = 1_u32 << leaves.operands.len();
         let is_needed = |leaf: usize| (0..all).any(|bits| value(bits) != value(bits ^ 1 << leaf));
         let mut needed: SmallVec<[usize; 3]> = (0..leaves.operands.len()).filter(|&leaf| is_needed(leaf)).collect();
-        // Registers first: the usual order, with an immediate as the second source.
+        // Registers come first: an immediate is then the last source that is needed.
         needed.sort_by_key(|&leaf| leaves.operands[leaf].part().is_none());
         let result = function.results(inst)[0];
         match needed.as_slice() {

@@ -114,7 +114,7 @@ impl Combiner {
         let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *other_summand(&low_terms, at)?;
             (0..high_terms.len()).find_map(|upper_at| {
-                // A 32-bit summand, extended with zeros, has no addition of its upper word.
+                // A 32-bit summand that is extended with zeros adds nothing to the upper word.
                 let upper_base = if high_terms.len() == 1 { Operand::RZ } else { *other_summand(&high_terms, upper_at)? };
                 let shift = self.match_wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
                 Some((shift, base, upper_base))

@@ -19,7 +19,7 @@ pub(super) struct PackedBases {
     inst_positions: Option<InstPositions>,
 }
 
-/// The positions of all instructions.
+/// The positions of all instructions, to find the later one of two definitions.
 struct InstPositions {
     /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,

@@ -62,7 +62,7 @@ fn has_no_predicate_result(draft: &Draft) -> bool {
 
 /// Returns the draft of a comparison with the mirrored relation, for swapped sources; `None` if the relation cannot be mirrored.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
-    // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
+    // An extended (64-bit) comparison continues a comparison of the low halves, whose sources keep their order.
     if draft.has(Symbol::EX) {
         return None;
     }
