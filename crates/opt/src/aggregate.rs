@@ -40,7 +40,9 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::rewrite::{Prelude, single_register};
-use emit::{add_from_below, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, guard_predicate, new_operand};
+use emit::{
+    emit_add_from_lower_lane, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, guard_predicate, new_operand,
+};
 use equal_values::EqualValues;
 
 mod emit;
@@ -167,9 +169,9 @@ impl CombinableAtomic {
 enum Combination {
     /// All operands are equal, and applying the operation once has the same effect as applying it for each thread.
     Once,
-    /// All operands are equal and are added: the operand is multiplied by the number of threads.
+    /// All operands are equal and the operation adds: the operand is multiplied by the number of threads.
     Product,
-    /// By one instruction across the warp, `REDUX` or `CREDUX`.
+    /// The operands are combined by one warp-wide instruction, `REDUX` or `CREDUX`.
     Reduction(Opcode),
     /// The operands are combined by prefix sums, computed with shuffles.
     Prefix,
@@ -178,7 +180,7 @@ enum Combination {
 /// Truth table of `a & b` in `LOP3`.
 const AND_TABLE: i64 = 0xc0;
 /// Number of bits of a lane number.
-const WARP_BITS: u32 = 5;
+const LANE_NUMBER_BITS: u32 = 5;
 
 /// The threads of a warp that participate in an atomic operation: active, with a true guard. Computed once for all operations with this
 /// guard, as long as the set of active threads does not change.
@@ -211,7 +213,7 @@ struct Prefixes {
     combined_operand: Operand,
 }
 
-/// Values that operations of a block can share, as long as the set of active threads does not change.
+/// Values that the atomic operations of a block can share, as long as the set of active threads does not change.
 #[derive(Default)]
 struct SharedValues {
     /// For each guard, the participating threads.
@@ -252,7 +254,8 @@ impl Aggregate {
                 shared = SharedValues::default();
             }
             let found = self.match_atomic(function, inst).filter(|_| !selects_thread);
-            let Some((atomic, combination)) = found.and_then(|atomic| Some((atomic, self.combination(function, inst, &atomic)?))) else {
+            let Some((atomic, combination)) = found.and_then(|atomic| Some((atomic, self.choose_combination(function, inst, &atomic)?)))
+            else {
                 new_insts.push(inst);
                 continue;
             };
@@ -303,11 +306,11 @@ impl Aggregate {
         let Some(inst) = operand.value().and_then(|value| self.definitions.definition_of(value)) else { return false };
         let [_, mask, _, table, ..] = function.sources(inst) else { return false };
         let is_and = function.insts[inst].is_machine(Opcode::LOP3) && table.integer() == Some(AND_TABLE);
-        is_and && mask.integer().is_some_and(|mask| (mask as u32).count_ones() < WARP_BITS)
+        is_and && mask.integer().is_some_and(|mask| (mask as u32).count_ones() < LANE_NUMBER_BITS)
     }
 
     /// Returns how an atomic operation is combined; `None` if each thread keeps performing its own.
-    fn combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<Combination> {
+    fn choose_combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<Combination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
         let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
@@ -379,7 +382,7 @@ impl Aggregate {
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns their operands.
+    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns operands that hold both.
     fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
@@ -492,8 +495,8 @@ impl Aggregate {
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the prefix sums of an operand, the predicate that says which threads perform the atomic operation, and its operand. Returns
-    /// their operands.
+    /// Emits the prefix sums of an operand, the predicate that says which threads perform the atomic operation, and the operand of the
+    /// atomic operation. Returns operands that hold all of these.
     fn emit_prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
@@ -501,7 +504,7 @@ impl Aggregate {
         // Operands 3 1 4 1 of four threads become 3 4 5 5 at distance 1, and 3 4 8 9 at distance 2.
         let mut prefix_sum = value;
         for distance in [1_i64, 2, 4, 8, 16] {
-            prefix_sum = add_from_below(prelude, function, prefix_sum, distance);
+            prefix_sum = emit_add_from_lower_lane(prelude, function, prefix_sum, distance);
         }
         let not_full = is_full.inverted_predicate();
         let mut performs_atomic = emit_compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);

@@ -56,7 +56,7 @@ pub fn run_with_alternatives(
 }
 
 /// Balances the units in every block of a function with physical registers, by the moves that register allocation has inserted. Returns the
-/// number of moves that became products.
+/// number of moves that became multiplications (`IMAD`).
 pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
@@ -135,7 +135,7 @@ impl UnitCycles {
     }
 }
 
-/// Balances one block by instructions with these opcodes. Returns the number of instructions moved.
+/// Balances one block: moves some of its instructions with these opcodes to the other unit. Returns the number of instructions moved.
 fn balance_block(
     function: &mut Function,
     block: Block,
@@ -213,7 +213,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             if *never != Operand::PT.inverted_predicate() {
                 return None;
             }
-            // A zero counts as an absent summand only without signs: the inverted zero register is all ones.
+            // A zero counts as an absent summand only without an operand modifier: the inverted zero register is all ones.
             let is_absent = |source: &Operand| is_zero(source) && source.signs.is_empty();
             let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_absent(source)).collect();
             let (zero, one) = (Operand::RZ, Operand::from(1));
@@ -223,7 +223,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
                 [a, b] => smallvec![[a, one, b], [b, one, a]],
                 _ => return None,
             };
-            // The first factor of `IMAD` has no sign modifier.
+            // The encoding of `IMAD` has no operand modifiers (negation, inversion) for the first factor.
             let has_plain_factor = |order: &[Operand; 3]| order[0].signs.is_empty();
             let form = |[a, b, c]: [Operand; 3]| (Opcode::IMAD, &[Symbol::X][..], smallvec![a, b, c, *carry]);
             orders.into_iter().filter(has_plain_factor).map(form).collect()

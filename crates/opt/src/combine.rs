@@ -73,17 +73,17 @@ pub enum CombineRule {
     ShiftedSum,
     /// A 64-bit sum whose summand is a left shift becomes two `LEA`.
     WideShiftedSum,
-    /// A 64-bit sum whose summand is a 64-bit sum becomes one sum of three.
+    /// A 64-bit sum whose summand is a 64-bit sum becomes one sum of three summands.
     WideSum,
     /// The minimum or maximum of a minimum or maximum of the same kind, or of a sum, becomes one instruction.
     Extreme,
-    /// A floating-point operation on a negated or absolute value applies the sign itself.
+    /// A floating-point operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     Sign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
     /// A guard or source that is an inverted predicate becomes the predicate with the opposite sense.
     Inversion,
-    /// A double-precision operation on a negated or absolute value applies the sign itself.
+    /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
 }
 
@@ -133,7 +133,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
                 Opcode::PLOP3 => combiner.combine_condition(function, inst),
-                Opcode::VIMNMX => combiner.combine_extreme(function, inst),
+                Opcode::VIMNMX => combiner.combine_min_max(function, inst),
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
                 Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP => combiner.absorb_wide_signs(function, inst, opcode),
                 _ => None,
@@ -201,13 +201,14 @@ impl Combiner {
         }
     }
 
-    /// Returns the register that a source without suffixes reads, with copies looked through; `None` for other operands.
+    /// Returns the register that a source without suffixes (such as `.H0`) reads, with copies looked through; `None` for other operands.
     fn register(&self, function: &Function, source: &Operand) -> Option<Part> {
         let part = source.part().filter(|part| part.count == 1 && source.role == Role::Plain && source.suffixes().next().is_none())?;
         Some(self.definitions.origin(function, part))
     }
 
-    /// Returns the instruction that computes a source, if it has this opcode and these modifiers, no guard and no other result.
+    /// Returns the instruction that computes a source, if that instruction has this opcode and these modifiers, no guard and no other
+    /// result.
     fn defining_inst(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;

@@ -12,8 +12,9 @@
 //!       %3 = PHI %1, bb0, %9, bb1                   %3 = PHI 0x0, bb0, %9, bb1
 //! ```
 //!
-//! A source is replaced where copies are needed anyway: if the predecessor has no other successor, or if several phis of the block have this
-//! source, or if the constant occupies many registers. Otherwise the constant may already be in the register of the phi, and the path to the other successor would pay for the move.
+//! A source is replaced where copies are needed anyway: if the predecessor has no other successor, or if several phis of the block have
+//! this source, or if the constant occupies many registers. Otherwise the constant may already be in the register of the phi, and the path
+//! to the other successor would also execute the move.
 //!
 //! The packs of texture and surface instructions get constants as sources too, if two or more elements of such tuples, and nothing else,
 //! read the register of a constant: it could only be in one of the tuples, and every other would need a copy of it. Words of constant banks
@@ -30,8 +31,9 @@ use rustc_hash::FxHashMap;
 
 use crate::definitions::{Definitions, KnownWord};
 
-/// Smallest number of registers of a tuple that is not kept in registers for the sake of a single phi.
-const WIDE_TUPLE: u8 = 4;
+/// Minimum number of registers of a phi whose constant sources are always replaced, even if only this phi reads the registers of the
+/// constant.
+const MIN_WIDE_PHI_REGISTERS: u8 = 4;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,7 +53,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let phis = function.phis(block).to_vec();
         let readers = readers_by_source(function, &phis);
         for phi in phis {
-            let is_wide = function.operands(phi)[0].part().is_some_and(|part| part.count >= WIDE_TUPLE);
+            let is_wide = function.operands(phi)[0].part().is_some_and(|part| part.count >= MIN_WIDE_PHI_REGISTERS);
             stats.sources += replace_sources(function, &definitions, phi, |value, from| {
                 is_wide || flow.successors(from).len() == 1 || readers.get(&(value, from)).is_some_and(|&count| count > 1)
             });
@@ -138,8 +140,8 @@ fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst
     replaced
 }
 
-/// Returns the content of consecutive registers as an integer operand: the lower 64 bits. `None` if it is not known, or if a register after
-/// the first two is not zero.
+/// Returns the lower 64 bits of the content of consecutive registers, for an integer operand. `None` if the content is not known, or if a
+/// register after the first two is not zero.
 fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> Option<i64> {
     let mut bits = 0;
     for number in 0..part.count {
@@ -154,7 +156,8 @@ fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> 
     Some(bits as i64)
 }
 
-/// Deletes moves, copies and packs of general registers that no instruction reads, and then those that only they read. Returns their number.
+/// Deletes moves, copies and packs of general registers that no instruction reads, and then those that only deleted ones read. Returns the
+/// number of deleted instructions.
 fn remove_unread_constants(function: &mut Function) -> usize {
     let mut reads = vec![0_u32; function.values.len()];
     for &block in &function.layout {

@@ -65,7 +65,7 @@ pub fn run_with_alternatives(
     }
     let mut contracted = 0;
     for (sum, read) in decisions {
-        let Some(draft) = multiply_add(function, sum, read) else { continue };
+        let Some(draft) = make_multiply_add(function, sum, read) else { continue };
         if legality == Legality::Any || encodability.is_encodable(function, sum, &draft) {
             draft.store(function, sum);
             function.insts[sum].may_contract = false;
@@ -78,7 +78,7 @@ pub fn run_with_alternatives(
     contracted
 }
 
-/// Clears the contraction marks of all products and sums. They have no meaning after the last contraction.
+/// Clears the contraction marks of all products and sums. The marks have no meaning after the last contraction.
 pub fn clear_marks(function: &mut Function) {
     function.insts.iter_mut().for_each(|inst| inst.may_contract = false);
 }
@@ -114,7 +114,7 @@ struct ProductReaders {
     has_other_readers: bool,
 }
 
-/// The products and sums of a function, collected before any change.
+/// The products of a function with their readers, and its sums, collected before any change.
 struct Contractor {
     /// For each multiplication, the instructions that read its result.
     readers: FxHashMap<Inst, ProductReaders>,
@@ -205,7 +205,7 @@ impl Contractor {
     }
 }
 
-/// The definition of each value and the block of each instruction.
+/// Finds the products that sums read, by the definition of each value and the block of each instruction.
 struct ProductFinder {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
@@ -286,8 +286,8 @@ impl ProductFinder {
             && (function.sources(product).iter().all(is_same_half) || addition != Opcode::HADD2)
     }
 
-    /// Returns the value of which `part` is the negation; `None` if it is not a negation. One that flushes subnormal numbers counts only if
-    /// the reader `flushes` too.
+    /// Returns the value of which `part` is the negation; `None` if it is not a negation. A negation that flushes subnormal numbers counts
+    /// only if the reader `flushes` too.
     fn negated_value(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
         let inst = self.definitions.unguarded(function, part.value)?;
         if part.count == 1 {
@@ -359,7 +359,7 @@ fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
 
 /// Returns the multiply-add that replaces a sum and the product that it absorbs; `None` if no factor can be negated for a subtracted
 /// product.
-fn multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Draft> {
+fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Draft> {
     let (_, opcode) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes)?;
     let [mut first, mut second] = *function.sources(read.product) else { return None };
     if read.is_negative {

@@ -350,8 +350,8 @@ fn only_exits(function: &Function, block: Block) -> bool {
     matches!(insts, [inst] if function.insts[*inst].is_machine(Opcode::EXIT))
 }
 
-/// Returns whether a path leads from the entry back to it without passing the exit. The loop analysis cannot answer this: natural loops
-/// with the same header are one loop there, and the exit may be on only one of their back edges.
+/// Returns whether a path leads from the entry of a region back to the entry without passing the exit. The loop analysis cannot answer
+/// this: natural loops with the same header are one loop there, and the exit may be on only one of their back edges.
 fn can_reenter(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(entry).to_vec();

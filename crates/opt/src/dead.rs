@@ -97,7 +97,7 @@ pub(crate) fn has_side_effect(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None | Effect::Lanes | Effect::State => false,
-        // Loads of tensor memory must keep their order, but an unread one may be deleted.
+        // Loads of tensor memory must keep their order, but a load whose result nothing reads may be deleted.
         Effect::Reads if data.op.machine().is_some_and(|opcode| opcode.properties().memory == Memory::Tensor) => false,
         Effect::Reads => data.memory.is_some_and(|id| {
             let access = &function.accesses[id];
@@ -115,7 +115,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, targe
         return 0;
     }
     match function.insts[inst].op {
-        Op::Pseudo(Pseudo::Copy) => drop_copies(function, inst, live),
+        Op::Pseudo(Pseudo::Copy) => drop_copy_results(function, inst, live),
         Op::Pseudo(_) => 0,
         Op::Machine(opcode) => {
             let is_free = |file| match file {
@@ -149,7 +149,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, targe
 }
 
 /// Deletes the unread destinations of a parallel copy. Returns the number of destinations deleted.
-fn drop_copies(function: &mut Function, inst: Inst, live: &LivenessMarks) -> usize {
+fn drop_copy_results(function: &mut Function, inst: Inst, live: &LivenessMarks) -> usize {
     let count = function.insts[inst].result_count();
     let is_simple = function.sources(inst).len() == count && function.sources(inst).iter().all(|source| source.role == Role::Plain);
     if !is_simple {

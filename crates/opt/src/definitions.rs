@@ -13,8 +13,8 @@ use oriole_support::Index;
 
 use crate::rewrite::single_register;
 
-/// Maximum length of a chain of copies to follow from a value to its origin.
-const MAX_COPIES: usize = 16;
+/// Maximum number of copies to follow from a value back to its origin.
+const MAX_COPY_CHAIN: usize = 16;
 
 /// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
 pub(crate) struct Definitions {
@@ -107,7 +107,7 @@ impl Definitions {
     /// Returns the register at the start of the chain of copies, within one register file, that leads to `part`.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
-        for _ in 0..MAX_COPIES {
+        for _ in 0..MAX_COPY_CHAIN {
             match self.copied_operand(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied))
                     if function.values[copied.value].file == function.values[part.value].file && !self.is_fixed(function, copied.value) =>
@@ -120,10 +120,11 @@ impl Definitions {
         part
     }
 
-    /// Returns the known content of one register. Unlike [`Definitions::origin`] it also follows copies between register files.
+    /// Returns the known content of one register; `None` if it is not known. Unlike [`Definitions::origin`], this function also follows
+    /// copies between register files.
     pub(crate) fn known_content(&self, function: &Function, part: Part) -> Option<KnownWord> {
         let mut part = part;
-        for _ in 0..MAX_COPIES {
+        for _ in 0..MAX_COPY_CHAIN {
             match self.copied_operand(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied)) => part = copied,
                 Some(OperandKind::Integer(number)) => return Some(KnownWord::Integer(number as u32)),
@@ -163,7 +164,8 @@ impl Definitions {
         if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
     }
 
-    /// Computes [`Definitions::origin_of_group`] for a value that is a copy. A separate function, so that the common case is inlined.
+    /// Computes [`Definitions::origin_of_group`] for a value that is a copy. A separate function, so that the common case, a value that is
+    /// not a copy, is inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, single_register(part, 0));
         let needed = Class::new(RegFile::General, part.count).align;
@@ -179,7 +181,7 @@ impl Definitions {
     /// `part` unchanged if it is no such copy, or if the copied registers have a smaller alignment.
     pub(crate) fn copied_group(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
-        for _ in 0..MAX_COPIES {
+        for _ in 0..MAX_COPY_CHAIN {
             let Some(inst) = self.defining_copy(function, part.value).filter(|&inst| function.insts[inst].is(Pseudo::Copy)) else { break };
             let [result, source] = function.operands(inst) else { break };
             let (OperandKind::Value(copied), true) = (source.kind, source.signs.is_empty()) else { break };
@@ -196,7 +198,8 @@ impl Definitions {
     }
 }
 
-/// Returns 32-bit register `number` of an operand, counted from 0; `None` if the operand has signs or no such register.
+/// Returns 32-bit register `number` of an operand, counted from 0; `None` if the operand has a modifier (such as negation) or no such
+/// register.
 fn register_of_operand(operand: Operand, number: u8) -> Option<Operand> {
     if !operand.signs.is_empty() {
         return None;

@@ -16,9 +16,9 @@
 //! every other write gives a new number. A move whose result has the number of its source is deleted. A block with a single
 //! predecessor that precedes it in the layout starts with the numbers at the end of that block; others start with no knowledge.
 //!
-//! Uniform registers belong to a warp: where threads may wait for each other or part, other threads of the warp may overwrite those that the
-//! allocator considers free. What is known about them ends there, and at the end of each block. Calls, and instructions that
-//! activate other threads, end what is known about all registers.
+//! Uniform registers belong to a warp: where threads may wait for each other or diverge, other threads of the warp may overwrite uniform
+//! registers that the allocator considers free. What is known about them ends there, and at the end of each block. Calls, and instructions
+//! that activate other threads, end what is known about all registers.
 //!
 //! **Before** and **after**: physical registers. The cost is linear in the size of the function.
 
@@ -27,20 +27,20 @@ use oriole_ir::{Block, Function, Inst, Op, OperandKind};
 use oriole_isa::{Effect, Opcode, RegFile};
 use rustc_hash::FxHashMap;
 
-/// Stands for the content of a register; equal numbers are equal contents.
+/// Identifies the content of a register: registers with equal numbers have equal contents.
 type ContentNumber = u32;
 
-/// Deletes the repeated moves of a whole function. Returns their number.
+/// Deletes the repeated moves of a whole function. Returns the number of moves deleted.
 pub fn run(function: &mut Function) -> usize {
     let flow = ControlFlow::compute(function);
-    let mut numbering = Numbering::default();
-    // The contents at the end of the blocks that precede in the layout, as far as a later block may start with them.
-    let mut at_end: FxHashMap<Block, Contents> = FxHashMap::default();
+    let mut numbering = ContentNumbering::default();
+    // The register contents at the end of each visited block that is the only predecessor of another block.
+    let mut at_end: FxHashMap<Block, RegisterContents> = FxHashMap::default();
     let mut deleted = 0;
     for block in function.layout.clone() {
         let mut contents = match flow.predecessors(block) {
             [only] => at_end.get(only).cloned().unwrap_or_default(),
-            _ => Contents::default(),
+            _ => RegisterContents::default(),
         };
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         let before = insts.len();
@@ -55,23 +55,24 @@ pub fn run(function: &mut Function) -> usize {
     deleted
 }
 
-/// Gives out numbers of contents.
+/// Assigns content numbers.
 #[derive(Default)]
-struct Numbering {
+struct ContentNumbering {
+    /// The number that was assigned last.
     last: ContentNumber,
-    /// The numbers of immediates and constant-bank words.
+    /// The content numbers of immediates and constant-bank words.
     constants: FxHashMap<OperandKind, ContentNumber>,
 }
 
-impl Numbering {
+impl ContentNumbering {
     /// Returns a number that stands for a content which no other register is known to have.
     fn fresh(&mut self) -> ContentNumber {
         self.last += 1;
         self.last
     }
 
-    /// Returns the number of a constant.
-    fn constant(&mut self, kind: OperandKind) -> ContentNumber {
+    /// Returns the content number of a constant.
+    fn number_of_constant(&mut self, kind: OperandKind) -> ContentNumber {
         if let Some(&number) = self.constants.get(&kind) {
             return number;
         }
@@ -81,16 +82,16 @@ impl Numbering {
     }
 }
 
-/// The numbers of the contents of registers. Registers without an entry have contents about which nothing is known.
+/// The content numbers of the registers, by register number. Nothing is known about registers without an entry.
 #[derive(Clone, Default)]
-struct Contents {
+struct RegisterContents {
     general: FxHashMap<u16, ContentNumber>,
     uniform: FxHashMap<u16, ContentNumber>,
 }
 
-impl Contents {
-    /// Returns the contents of a register file; `None` for files whose contents are not followed.
-    fn file(&mut self, file: RegFile) -> Option<&mut FxHashMap<u16, ContentNumber>> {
+impl RegisterContents {
+    /// Returns the contents of a register file; `None` for register files that the pass does not track.
+    fn of_file(&mut self, file: RegFile) -> Option<&mut FxHashMap<u16, ContentNumber>> {
         match file {
             RegFile::General => Some(&mut self.general),
             RegFile::Uniform => Some(&mut self.uniform),
@@ -98,23 +99,23 @@ impl Contents {
         }
     }
 
-    /// Updates the contents for an instruction. Returns whether the instruction is a move that changes nothing.
-    fn visit(&mut self, function: &Function, numbering: &mut Numbering, inst: Inst) -> bool {
-        if let Some((file, to, number)) = self.moved(function, numbering, inst) {
-            let old = self.file(file).and_then(|contents| contents.insert(to, number));
+    /// Updates the contents for an instruction. Returns whether the instruction is a move of a content that the register already has.
+    fn visit(&mut self, function: &Function, numbering: &mut ContentNumbering, inst: Inst) -> bool {
+        if let Some((file, to, number)) = self.match_move(function, numbering, inst) {
+            let old = self.of_file(file).and_then(|contents| contents.insert(to, number));
             return old == Some(number);
         }
         let Op::Machine(opcode) = function.insts[inst].op else { return false };
         match opcode.properties().effect {
             Effect::Control if opcode == Opcode::BRA => self.uniform.clear(),
-            Effect::Control | Effect::Other => *self = Contents::default(),
-            _ if opcode == Opcode::BMOV => *self = Contents::default(),
+            Effect::Control | Effect::Other => *self = RegisterContents::default(),
+            _ if opcode == Opcode::BMOV => *self = RegisterContents::default(),
             Effect::Barrier | Effect::Fence => self.uniform.clear(),
             Effect::None | Effect::State | Effect::Lanes | Effect::Reads | Effect::Writes | Effect::Updates => {}
         }
         for result in function.results(inst) {
             if let OperandKind::Register { file, first, count } = result.kind
-                && let Some(contents) = self.file(file)
+                && let Some(contents) = self.of_file(file)
             {
                 (first..first + u16::from(count)).for_each(|register| _ = contents.remove(&register));
             }
@@ -122,8 +123,9 @@ impl Contents {
         false
     }
 
-    /// Returns the register that an unguarded move writes and the number of what it writes; `None` for other instructions.
-    fn moved(&mut self, function: &Function, numbering: &mut Numbering, inst: Inst) -> Option<(RegFile, u16, ContentNumber)> {
+    /// Matches an unguarded move; `None` for other instructions. Returns the register file and the number of the register that it writes,
+    /// and the content number.
+    fn match_move(&mut self, function: &Function, numbering: &mut ContentNumbering, inst: Inst) -> Option<(RegFile, u16, ContentNumber)> {
         let data = &function.insts[inst];
         let is_move = matches!(data.op, Op::Machine(Opcode::MOV | Opcode::UMOV));
         if !is_move || data.guard.is_some() || !data.modifiers.is_empty() {
@@ -135,12 +137,13 @@ impl Contents {
             return None;
         }
         let number = match source.kind {
-            OperandKind::Zero(_) => numbering.constant(OperandKind::Integer(0)),
-            OperandKind::Integer(bits) => numbering.constant(OperandKind::Integer(bits & 0xffff_ffff)),
-            OperandKind::Constant { .. } => numbering.constant(source.kind),
-            // A uniform register that is read by a general move may change where the general register does not.
+            OperandKind::Zero(_) => numbering.number_of_constant(OperandKind::Integer(0)),
+            OperandKind::Integer(bits) => numbering.number_of_constant(OperandKind::Integer(bits & 0xffff_ffff)),
+            OperandKind::Constant { .. } => numbering.number_of_constant(source.kind),
+            // Moves between register files do not count: other threads of the warp may overwrite the uniform register, but not the general
+            // one.
             OperandKind::Register { file: from, first, count: 1 } if from == file => {
-                *self.file(file)?.entry(first).or_insert_with(|| numbering.fresh())
+                *self.of_file(file)?.entry(first).or_insert_with(|| numbering.fresh())
             }
             _ => return None,
         };

@@ -50,7 +50,7 @@ pub struct Stats {
 }
 
 /// Maximum number of additions folded into the offset of one address.
-const MAX_SUMS: usize = 8;
+const MAX_FOLDED_ADDITIONS: usize = 8;
 
 /// Folds constants into instructions and additions into addresses, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
@@ -79,12 +79,12 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
     folder.encodability.put_back(encodability);
     *alternatives = std::mem::take(&mut folder.alternatives);
     folder.bases.insert_packs(function);
-    folder.stats.branches = decide_branches(function, &folder.definitions, encodability.target());
+    folder.stats.branches = fold_known_branches(function, &folder.definitions, encodability.target());
     folder.stats
 }
 
 /// Makes branches on known predicates unconditional, and removes blocks that become unreachable. Returns the number of branches changed.
-fn decide_branches(function: &mut Function, definitions: &Definitions, target: Target) -> usize {
+fn fold_known_branches(function: &mut Function, definitions: &Definitions, target: Target) -> usize {
     let mut decided = 0;
     for at in 0..function.layout.len() {
         let block = function.layout[at];
@@ -139,13 +139,13 @@ struct OperandFolder {
 impl OperandFolder {
     /// Applies all foldings of the pass to one instruction.
     fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
-        // Textures and surfaces take everything from registers. An H200 reports an illegal instruction for the zero register as a source of
-        // `TXQ`, and ptxas gives it to no texture instruction.
+        // Texture and surface instructions read all their operands from registers. An H200 reports an illegal instruction for the zero
+        // register as a source of `TXQ`, and ptxas uses the zero register in no texture instruction.
         if opcode.properties().pipe == Pipe::Tex {
             return;
         }
         self.combine_additions(function, inst, opcode);
-        self.drop_fill(function, inst, opcode);
+        self.remove_zero_fill(function, inst, opcode);
         self.fold_known_predicates(function, inst, opcode);
         self.fold_full_mask(function, inst, opcode);
         let opcode = self.fold_zero_product(function, inst, opcode);
@@ -155,7 +155,7 @@ impl OperandFolder {
             self.stats.constants += 1;
         }
         if self.alternatives.is_recording() {
-            self.record_constants(function, inst, opcode, takes_immediates);
+            self.record_rejected_constants(function, inst, opcode, takes_immediates);
         }
         if !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
             return;
@@ -168,7 +168,7 @@ impl OperandFolder {
     }
 
     /// Records the operands of known content that stay in registers, because the instruction has no encoding with a constant there.
-    fn record_constants(&mut self, function: &Function, inst: Inst, opcode: Opcode, takes_immediates: bool) {
+    fn record_rejected_constants(&mut self, function: &Function, inst: Inst, opcode: Opcode, takes_immediates: bool) {
         let results = function.insts[inst].result_count();
         for (number, operand) in function.sources(inst).iter().enumerate() {
             let Some(part) = operand.part().filter(|_| operand.role == Role::Plain) else { continue };
@@ -241,7 +241,7 @@ impl OperandFolder {
         if function.values[part.value].file != RegFile::General || part.count > 2 {
             return prelude.insts;
         }
-        // Carry results get a separate `PLOP3`.
+        // A separate `PLOP3` writes the carry results.
         if predicates.iter().any(|predicate| predicate.value().is_some()) {
             let mut operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
             if predicates.len() == 1 {
@@ -331,7 +331,7 @@ impl OperandFolder {
         Opcode::PLOP3
     }
 
-    /// Returns whether a source is a word that is known to be zero.
+    /// Returns whether a source is a 32-bit operand that is known to be zero.
     fn is_zero_word(&self, function: &Function, source: &Operand) -> bool {
         match source.kind {
             OperandKind::Zero(RegFile::General) | OperandKind::Integer(0) => true,
@@ -364,8 +364,8 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces one operand by its known content. Returns whether there was such an operand. Wide operands are tried first because they
-    /// free the most registers.
+    /// Replaces one operand by its known content. Returns whether it replaced one. Operands of several registers are tried first because
+    /// they free the most registers.
     fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_immediates: bool) -> bool {
         let results = function.insts[inst].result_count();
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
@@ -386,8 +386,8 @@ impl OperandFolder {
         })
     }
 
-    /// Returns the known content of operand `at` as an immediate, constant-bank or zero-register operand; `None` if it is unknown or the
-    /// instruction has no such operand.
+    /// Returns the known content of operand `at` as an immediate, constant-bank or zero-register operand; `None` if the content is unknown
+    /// or the instruction cannot have such an operand.
     fn constant_operand(
         &self,
         function: &Function,
@@ -414,9 +414,10 @@ impl OperandFolder {
             return Some(Operand { kind: OperandKind::Zero(file), ..operand });
         }
         let is_half = opcode.properties().pipe == Pipe::Half;
-        // `.XORSIGN` takes the sign of the result from the source under the absolute-value bars; an immediate would lose that sign.
+        // `.XORSIGN` takes the sign of the result from the source with the absolute-value modifier; an immediate would lose that sign.
         let keeps_sign = function.insts[inst].modifiers.contains(&Symbol::XORSIGN) && operand.signs.has(Signs::ABSOLUTE);
-        // -2^31 is its own negative in 32 bits, so folding the sign would turn `x - -2^31` into `x + -2^31`, which saturates differently.
+        // -2^31 is its own negative in 32 bits, so applying the negation to the constant would turn `x - -2^31` into `x + -2^31`, which
+        // saturates differently.
         let has_no_negative = function.insts[inst].modifiers.contains(&Symbol::ISAT)
             && operand.signs.has(Signs::NEGATE)
             && words.as_slice() == [KnownWord::Integer(1 << 31)];

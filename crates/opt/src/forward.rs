@@ -1,8 +1,8 @@
 //! Copy propagation: redirects reads of a copy to the value that was copied.
 //!
 //! Copies, moves within one register file, and packs are looked through register by register. A read of several registers is redirected
-//! only if their origins are again consecutive and aligned, or if all of them are a copy of one tuple. For example, a pack of all parts of a
-//! value in order is that value. The copies stay in place; dead-code elimination removes those without readers.
+//! only if their origins are again consecutive and aligned, or if all of them are a copy of one tuple. For example, a pack of all registers
+//! of a value in order is that value. The copies stay in place; dead-code elimination removes those without readers.
 
 use oriole_ir::{Function, Guard, OperandKind, Part, Pseudo, Role, Target};
 
@@ -29,7 +29,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             for (source, operand) in function.sources(inst).iter().enumerate() {
                 let (Some(part), false) = (operand.part(), matches!(operand.role, Role::Fixed(_))) else { continue };
                 let mut origin = definitions.origin_of_group(function, part);
-                // The old content of a result stays a copy of its own: the instruction overwrites it.
+                // A tied operand keeps reading its own copy of a tuple, because the instruction overwrites the registers of the operand.
                 if origin == part && part.count > 1 && !matches!(operand.role, Role::Tied(_)) {
                     origin = definitions.copied_group(function, part);
                 }

@@ -33,12 +33,12 @@ pub struct Stats {
     pub stores: usize,
 }
 
-/// Maximum number of instructions between an access and a later load that becomes a copy of its words. It bounds the live range of the
-/// register.
-const MAX_DISTANCE: usize = 200;
+/// Maximum number of instructions between an access and a later load that becomes a copy of its words. It limits how long the register of
+/// the words stays live.
+const MAX_DISTANCE_INSTS: usize = 200;
 
 /// Largest size of an access in bytes.
-const MAX_BYTES: i64 = 16;
+const MAX_ACCESS_BYTES: i64 = 16;
 
 /// Replaces loads of known words by copies, and deletes overwritten stores, in a whole function.
 pub fn run(function: &mut Function) -> Stats {
@@ -66,7 +66,7 @@ pub fn run(function: &mut Function) -> Stats {
     stats
 }
 
-/// Returns whether a memory opcode that the pass handles is a store; `None` for other opcodes.
+/// Returns `Some(true)` for the store opcodes and `Some(false)` for the load opcodes that the pass handles; `None` for other opcodes.
 fn is_store_opcode(opcode: Opcode) -> Option<bool> {
     match opcode {
         Opcode::LDS | Opcode::LDL | Opcode::LDG => Some(false),
@@ -135,7 +135,7 @@ impl WordAccess {
     }
 }
 
-/// Consecutive words in memory whose content is also in registers.
+/// Consecutive 32-bit words in memory whose content is also in registers.
 #[derive(Clone, Copy)]
 struct WordsInRegister {
     /// Number of consecutive bytes in memory.
@@ -227,7 +227,7 @@ impl MemoryState {
         let contents = known.contents.entry(access.base).or_default();
         if let (Some(result), Some(content)) = (access.words, contents.get(&access.offset))
             && content.bytes == access.bytes
-            && position - content.position <= MAX_DISTANCE
+            && position - content.position <= MAX_DISTANCE_INSTS
         {
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
             function.insts[inst].modifiers = Symbols::new();
@@ -259,7 +259,7 @@ fn space_index(space: Space) -> Option<usize> {
 
 /// Removes the entries that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
 fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
-    let near = entries.range(offset - MAX_BYTES + 1..offset + bytes);
+    let near = entries.range(offset - MAX_ACCESS_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();
     overlapping.iter().for_each(|start| _ = entries.remove(start));
 }

@@ -36,7 +36,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[number];
-            if let Some((product, addend)) = product_and_addend(function, &definitions, inst) {
+            if let Some((product, addend)) = match_product_and_addend(function, &definitions, inst) {
                 let result = function.results(inst)[0];
                 let factors: SmallVec<[Operand; 2]> = function.sources(product)[..2].iter().copied().collect();
                 function.insts[inst].op = Op::Machine(Opcode::IMAD);
@@ -50,17 +50,17 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 }
 
 /// Matches a 64-bit addition of a widening product, whose halves `pack` joins. Returns the product and the other summand.
-fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst) -> Option<(Inst, Operand)> {
+fn match_product_and_addend(function: &Function, definitions: &Definitions, pack: Inst) -> Option<(Inst, Operand)> {
     if !function.insts[pack].is(Pseudo::Pack) || function.insts[pack].guard.is_some() {
         return None;
     }
     let [low, high] = function.sources(pack) else { return None };
-    let (low, carry) = addition(function, definitions, low, &[])?;
-    let (high, _) = addition(function, definitions, high, &[carry?])?;
+    let (low, carry) = match_addition(function, definitions, low, &[])?;
+    let (high, _) = match_addition(function, definitions, high, &[carry?])?;
     // Addition commutes, and each half may have its summands in either order: try the four combinations.
     for (first, other) in [(0, 1), (1, 0)] {
         for (upper_first, upper_other) in [(0, 1), (1, 0)] {
-            let product = wide_product(function, definitions, &low[first], &high[upper_first]);
+            let product = match_wide_product(function, definitions, &low[first], &high[upper_first]);
             if let Some(product) = product
                 && let Some(addend) = joined_halves(function, definitions, &low[other], &high[upper_other])
             {
@@ -71,9 +71,9 @@ fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst
     None
 }
 
-/// Returns the two summands of the 32-bit addition that computes `sum`, and the predicate with its carry. If `carries` is not empty, the
-/// addition must be an `IADD3.X` that adds the first of `carries`.
-fn addition(
+/// Matches the 32-bit addition that computes `sum`. Returns its two summands, and its carry-out predicate (`None` if it writes none). If
+/// `carries` is not empty, the addition must be an `IADD3.X` that adds the first of `carries`.
+fn match_addition(
     function: &Function,
     definitions: &Definitions,
     sum: &Operand,
@@ -102,8 +102,8 @@ fn addition(
     all_plain.then_some(([*first, *second], function.results(inst).get(1).and_then(Operand::value)))
 }
 
-/// Returns the widening multiplication with a zero addend whose result has the halves `low` and `high`; `None` for other definitions.
-fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Inst> {
+/// Matches a widening multiplication with a zero addend whose result has the halves `low` and `high`; `None` for other definitions.
+fn match_wide_product(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Inst> {
     let low = definitions.origin(function, low.part()?);
     let high = definitions.origin(function, high.part()?);
     if low.value != high.value || (low.first, high.first) != (0, 1) {

@@ -31,7 +31,7 @@ pub fn run(function: &mut Function) {
     }
 }
 
-/// Returns a new `@!PT LDS RZ, [RZ]` at the location of an instruction.
+/// Returns a new `@!PT LDS RZ, [RZ]` with the source location of an instruction.
 fn idle_load(function: &mut Function, inst: Inst) -> Inst {
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
     let base = Operand::RZ.with_role(Role::Bracket(0));

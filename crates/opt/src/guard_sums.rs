@@ -145,7 +145,7 @@ fn match_selected_summand(
     is_plain.then_some(SelectedSummand { select, addend: number, guard: Guard { kind: OperandKind::Value(read), negated } })
 }
 
-/// Replaces an addition by guarded ones. Returns the number of instructions inserted before it.
+/// Replaces an addition by guarded additions. Returns the number of instructions inserted before it.
 fn replace_by_guarded_sums(
     function: &mut Function,
     encodability: &mut EncodabilityCache,

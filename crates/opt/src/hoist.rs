@@ -18,7 +18,7 @@
 //! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, is moved with its `WARPSYNC` if it is in the first block of the
 //!   loop: the threads that enter the loop execute it next.
 //!
-//! The results stay in registers during the whole loop, so their number is limited ([`MAX_REGISTERS`]).
+//! The results stay in registers during the whole loop, so their number is limited ([`MAX_HOISTED_REGISTERS`]).
 //!
 //! **Before** and **after**: SSA. A loop is left as it is unless one block with no other successor comes before it.
 
@@ -34,7 +34,7 @@ use crate::unroll::bound::LoopBound;
 use crate::unroll::shape::{UnrollableLoop, layout_positions};
 
 /// Maximum number of registers that the results of the instructions moved out of one loop occupy.
-const MAX_REGISTERS: usize = 24;
+const MAX_HOISTED_REGISTERS: usize = 24;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -65,14 +65,15 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             LoopBound::find(function, &definitions, &old_loop)
         };
         let moves_loads = has_loads && counts().is_some();
-        let mut mover = LoopMover { loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
+        let mut selection =
+            HoistSelection { loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
         let mut members: Vec<Block> = loops.blocks(id).to_vec();
         members.sort_unstable_by_key(|&block| flow.position(block));
         for &block in &members {
             let is_executed = moves_loads && always_executes(flow, dominators, loops, id, block);
-            mover.choose_from(function, block, before, is_executed, &mut stats);
+            selection.choose_from(function, block, before, is_executed, &mut stats);
         }
-        let chosen = mover.chosen;
+        let chosen = selection.chosen;
         move_to_preheader(function, loops, id, before, &chosen);
     }
     stats
@@ -119,8 +120,8 @@ fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, i
     loops.blocks(id).iter().filter(|from| leaves(from)).all(|&from| dominators.dominates(block, from))
 }
 
-/// Chooses the instructions to move out of one loop.
-struct LoopMover<'a> {
+/// The choice of the instructions to move out of one loop.
+struct HoistSelection<'a> {
     /// The natural loops of the function.
     loops: &'a Loops,
     /// The loop to move instructions out of.
@@ -135,8 +136,9 @@ struct LoopMover<'a> {
     registers: usize,
 }
 
-impl LoopMover<'_> {
-    /// Chooses instructions of a block to move to `before`. All blocks of the loop that dominate `block` must have been visited.
+impl HoistSelection<'_> {
+    /// Chooses instructions of a block to move to `before`, the block before the loop. All blocks of the loop that dominate `block` must
+    /// have been visited.
     fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
         let is_first = block == self.loops.get(self.id).header;
         for (at, &inst) in function.blocks[block].insts.iter().enumerate() {
@@ -146,7 +148,7 @@ impl LoopMover<'_> {
             let registers: usize = function.defined(inst).map(|value| usize::from(function.values[value].width)).sum();
             let is_general = function.defined(inst).all(|value| function.values[value].file == RegFile::General);
             let may_move = (is_load || is_computation) && is_general || synchronization.is_some();
-            if !may_move || self.registers + registers > MAX_REGISTERS {
+            if !may_move || self.registers + registers > MAX_HOISTED_REGISTERS {
                 continue;
             }
             let uses: Vec<Value> = function.used(inst).map(|part| part.value).collect();
@@ -181,7 +183,7 @@ impl LoopMover<'_> {
             && self.definitions.definition_of(value).is_some()
     }
 
-    /// Adds an instruction to the chosen ones and records `before` as its block.
+    /// Adds an instruction to the chosen ones and records `before`, the block before the loop, as its block.
     fn choose(&mut self, inst: Inst, before: Block) {
         self.inst_blocks[inst.position()] = Some(before);
         self.chosen.push(inst);

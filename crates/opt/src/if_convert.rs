@@ -82,10 +82,10 @@ struct ConvertibleBranch {
 /// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
 struct ArmLimits {
-    /// For arms with at most one load.
+    /// Maximum number of instructions in arms with at most one load.
     without_loads: usize,
-    /// For arms with several loads. In separate blocks, the loads of one block are waited for before the next block executes; guarded loads
-    /// of several arms are in flight at the same time.
+    /// Maximum number of instructions in arms with several loads. In separate blocks, the loads of one block are waited for before the next
+    /// block executes; guarded loads of several arms are in flight at the same time.
     with_loads: usize,
 }
 
@@ -109,7 +109,7 @@ fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remar
         if removed[block.position()] || !flow.is_reachable(block) {
             continue;
         }
-        let Some(branch) = branch_of(function, &flow, block) else { continue };
+        let Some(branch) = match_branch(function, &flow, block) else { continue };
         let arms: SmallVec<[Block; 2]> = branch.taken_arm.into_iter().chain(branch.other_arm).collect();
         let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
         let limit = limits.max_insts(function, &arms);
@@ -137,8 +137,8 @@ fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remar
     converted
 }
 
-/// Returns the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.
-fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
+/// Matches the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.
+fn match_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
     let [first, second] = *function.terminators(block) else { return None };
     let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
     let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;
@@ -229,7 +229,7 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
     }
 }
 
-/// Returns whether the phis of the join read whole or undefined values on both paths of a branch.
+/// Returns whether the phis of the block where the paths meet read whole or undefined values on both paths of a branch.
 fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block) -> bool {
     let (taken, other) = join_predecessors(branch, block);
     let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
@@ -247,7 +247,7 @@ fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block
         .all(|&phi| is_thread_phi(phi) && is_simple(source_from(function, phi, taken)) && is_simple(source_from(function, phi, other)))
 }
 
-/// Returns the predecessors of the join on the two paths of a branch.
+/// Returns the predecessors of the join block on the two paths of a branch: the path where the guard holds, then the other one.
 fn join_predecessors(branch: &ConvertibleBranch, block: Block) -> (Block, Block) {
     (branch.taken_arm.unwrap_or(block), branch.other_arm.unwrap_or(block))
 }
@@ -299,8 +299,8 @@ fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch
     }
 }
 
-/// Appends the instructions of an arm to a block. Returns, for each pair of an old value and a value of the arm, a value that is the arm's
-/// if the guard holds and the old one otherwise.
+/// Appends the instructions of an arm to a block. Returns, for each pair of an old value and a value of the arm, an operand that is the
+/// value of the arm if the guard holds and the old value otherwise.
 fn append_arm(
     function: &mut Function,
     readers: &ReaderCounts,
@@ -314,7 +314,8 @@ fn append_arm(
     insts.pop();
     let mut extra: Vec<Inst> = Vec::new();
     let mut merged: SmallVec<[Operand; 8]> = pairs.iter().map(|&(old, _)| old).collect();
-    // Whole values first: a register of a value is a register of its merged value.
+    // Pairs of whole values come first: a later pair of single registers of two such values becomes the same register of their merged
+    // value.
     let mut order: SmallVec<[usize; 8]> = (0..pairs.len()).collect();
     order.sort_by_key(|&at| !is_whole(function, pairs[at].1));
     for (done, &at) in order.iter().enumerate() {
@@ -364,7 +365,7 @@ fn append_arm(
     merged
 }
 
-/// Returns whether an operand is no value, or all registers of one.
+/// Returns whether an operand reads all registers of a value, or is not a value.
 fn is_whole(function: &Function, operand: Operand) -> bool {
     operand.part().is_none_or(|part| part == function.whole(part.value))
 }
@@ -393,7 +394,7 @@ fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) 
     (function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), guard, &operands, 1), result)
 }
 
-/// Guards the definition of a new value in an arm and ties it to the old value, so that it keeps the old one if the guard does not hold.
+/// Guards the definition of a new value in an arm and ties it to the old value, so that it keeps the old value if the guard does not hold.
 /// Returns false and changes nothing if the new value is not defined in the arm, or if it has other readers than `uses` phis.
 fn tie_definition(
     function: &mut Function,

@@ -41,7 +41,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let definitions = Definitions::compute(function);
         let before = stats.joined;
         for block in function.layout.clone() {
-            for set in phi_sets(function, &definitions, block) {
+            for set in find_phi_sets(function, &definitions, block) {
                 join_phi_set(function, &definitions, block, &set);
                 stats.joined += 1;
             }
@@ -61,12 +61,12 @@ struct PhiSet {
 }
 
 /// Finds the sets of phis of a block whose sources, for one predecessor, are all registers of one tuple.
-fn phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<PhiSet> {
+fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<PhiSet> {
     let phis = function.phis(block);
     let mut tuples: Vec<(Value, Block)> = Vec::new();
     let mut found: FxHashMap<(Value, Block), Vec<Option<Inst>>> = FxHashMap::default();
     for &phi in phis {
-        for (source, from) in sources(function, phi) {
+        for (source, from) in phi_sources(function, phi) {
             let Some(part) = tuple_register(function, definitions, source) else { continue };
             let width = usize::from(function.values[part.value].width);
             let slots = found.entry((part.value, from)).or_insert_with(|| {
@@ -89,14 +89,15 @@ fn phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec
 }
 
 /// Returns the sources of a phi with their predecessors.
-fn sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Block)> + '_ {
+fn phi_sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Block)> + '_ {
     function.sources(phi).chunks(2).filter_map(|pair| match pair {
         [source, Operand { kind: OperandKind::Block(from), .. }] => Some((*source, *from)),
         _ => None,
     })
 }
 
-/// Returns the register of an accumulator tuple that a phi source reads; `None` if it reads none.
+/// Returns the register of a tuple (the accumulator of a matrix product, or a tuple phi) that a phi source is a copy of; `None` for other
+/// sources.
 fn tuple_register(function: &Function, definitions: &Definitions, source: Operand) -> Option<Part> {
     let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
     let definition = definitions.definition_of(part.value)?;
@@ -107,7 +108,7 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
 /// Creates one tuple phi for a set of phis, and replaces these by copies of its registers.
 fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
     let tuple = function.new_value(function.values[set.source_tuple]);
-    let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
+    let predecessors: Vec<Block> = phi_sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];
     for from in predecessors {
         let source = source_tuple_for(function, definitions, set, from);
@@ -135,7 +136,7 @@ fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &Ph
         .phis
         .iter()
         .map(|&phi| {
-            let source = sources(function, phi).find(|&(_, block)| block == from).map(|(source, _)| source);
+            let source = phi_sources(function, phi).find(|&(_, block)| block == from).map(|(source, _)| source);
             let is_zero = |source: &Operand| OperandFacts::new(function, definitions).word(source) == Some(0);
             source.filter(|source| source.part().is_some() && !is_zero(source)).unwrap_or(Operand::RZ)
         })

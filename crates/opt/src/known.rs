@@ -6,13 +6,13 @@ use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
 
-/// Maximum number of dependent instructions to look through.
+/// Maximum length of a chain of dependent instructions to look through.
 const MAX_DEPTH: usize = 6;
 
 /// Truth table of `LOP3` for the bitwise AND of its first two sources.
 pub(crate) const LUT_AND: i64 = 0xc0;
 
-/// Derives facts about operands of a function from their definitions, on demand.
+/// Derives what is known about operands of a function (constants, upper bounds, truth values) from their definitions, on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct OperandFacts<'a> {
     /// The analyzed function.
@@ -25,14 +25,14 @@ pub(crate) struct OperandFacts<'a> {
     assumed: Option<(Value, u32)>,
 }
 
-/// Maximum number of constants that a selection of selections is followed for.
+/// Maximum number of constants that a chain of selections may choose from; longer chains are not followed.
 const MAX_CONSTANTS: usize = 4;
 
 /// A value that is one of a few constants, selected by predicates.
 struct ConstantSelection {
     /// The selected value.
     value: Value,
-    /// The possible constants for a true and for a false predicate; several where the selected value is a selection itself.
+    /// The possible constants for a true and for a false predicate; several if that source of the selection is a selection itself.
     constants: [SmallVec<[u32; MAX_CONSTANTS]>; 2],
     /// The predicate that selects.
     predicate: Operand,
@@ -97,7 +97,7 @@ impl<'a> OperandFacts<'a> {
             Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_modifiers(inst, &[]) => self.word(&operands[1]),
             Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if self.is_logic(inst) => {
                 let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
-                Some(logic(operands[4].integer()?, a, b, c))
+                Some(evaluate_logic(operands[4].integer()?, a, b, c))
             }
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
                 operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.constant_summand(summand)?)))
@@ -121,7 +121,8 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns whether an operand is zero: a known zero, or computed from a selection of constants and zero for all of them.
+    /// Returns whether an operand is always zero: it is a known zero, or computed from a value that is one of a few constants, and zero for
+    /// each of them.
     pub(crate) fn is_always_zero(self, operand: &Operand) -> bool {
         if let Some(number) = self.word(operand) {
             return number == 0;
@@ -160,7 +161,8 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the selection of constants that an operand is computed from, if everything else that it depends on is constant.
+    /// Returns the selection between constants that an operand is computed from; `None` if it also depends on anything else that is not
+    /// constant.
     fn selection(self, operand: &Operand) -> Option<ConstantSelection> {
         let (value, inst) = self.definition(operand)?;
         let deeper = self.deeper()?;
@@ -245,11 +247,12 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns an upper bound of the unsigned value of a 32-bit operand. For an operand with signs it exceeds 32 bits.
+    /// Returns an upper bound of the unsigned value of a 32-bit operand. For an operand with a modifier such as negation, the bound exceeds
+    /// 32 bits.
     pub(crate) fn upper_bound(self, operand: &Operand) -> u64 {
         let any = u64::from(u32::MAX);
         if !operand.signs.is_empty() {
-            // Negation makes a 32-bit summand count as up to 2^32, so a sum with two of them could carry twice.
+            // Negation makes a 32-bit summand count as up to 2^32, so a sum with two negated summands could carry twice.
             return any << 1;
         }
         if let Some(number) = self.word(operand) {
@@ -272,7 +275,7 @@ impl<'a> OperandFacts<'a> {
                 used.map_or(0, |at| (1 << (8 * (at + 1))) - 1)
             }
             Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
-                // Sums have three sources, so that each level counts twice to limit the cost.
+                // Sums have three sources; counting their depth twice limits the cost.
                 let Some(deeper) = deeper.deeper() else { return any };
                 operands[3..].iter().map(|source| deeper.upper_bound(source)).sum::<u64>().min(any)
             }
@@ -299,7 +302,7 @@ impl<'a> OperandFacts<'a> {
 }
 
 /// Returns the result of `LOP3` with the given truth table for three words.
-pub(crate) fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
+pub(crate) fn evaluate_logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
     let row = |row: u32| {
         let pick = |word: u32, bit: u32| if row >> bit & 1 == 1 { word } else { !word };
         if table >> row & 1 == 1 { pick(a, 2) & pick(b, 1) & pick(c, 0) } else { 0 }
@@ -311,14 +314,14 @@ pub(crate) fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
 mod tests {
     use oriole_ir::{Function, Operand, Signs, text};
 
-    use super::{OperandFacts, logic};
+    use super::{OperandFacts, evaluate_logic};
     use crate::definitions::Definitions;
 
     #[test]
     fn truth_tables_select_bits() {
-        assert_eq!(logic(0xc0, 0b1100, 0b1010, 7), 0b1000, "the conjunction of the first two");
-        assert_eq!(logic(0xfc, 0b1100, 0b1010, 7), 0b1110, "the disjunction of the first two");
-        assert_eq!(logic(0x96, 0b1100, 0b1010, 0b1111), 0b1001, "the exclusive or of all three");
+        assert_eq!(evaluate_logic(0xc0, 0b1100, 0b1010, 7), 0b1000, "the conjunction of the first two");
+        assert_eq!(evaluate_logic(0xfc, 0b1100, 0b1010, 7), 0b1110, "the disjunction of the first two");
+        assert_eq!(evaluate_logic(0x96, 0b1100, 0b1010, 0b1111), 0b1001, "the exclusive or of all three");
     }
 
     /// Parses a function with these instructions. Returns it with the operands of its `KEEP`.

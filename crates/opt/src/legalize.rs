@@ -6,8 +6,8 @@
 //! 1. **Spelling** ([`spelling`]): the same instruction as the target writes it. Descriptors of global accesses, predicate results that
 //!    must be named, mnemonics that changed between targets.
 //! 2. **Order** ([`order`]): exchanged sources, mirrored comparisons.
-//! 3. **Moves** ([`moves`]): immediates, constant-bank words and uniform registers are first moved to a register, signs are applied by a
-//!    separate instruction, and offsets that do not fit are added to the base.
+//! 3. **Moves** ([`moves`]): immediates, constant-bank words and uniform registers are first moved to a register, operand modifiers such as
+//!    negation are applied by a separate instruction, and offsets that do not fit are added to the base.
 //!
 //! For example, on sm_80 `IADD3 R0, c[0x0][0x160], c[0x0][0x164], RZ` becomes a `MOV R1, c[0x0][0x160]` and `IADD3 R0, R1, c[0x0][0x164],
 //! RZ`, because a form takes at most one constant.
@@ -25,7 +25,7 @@ use oriole_isa::{Opcode, RegFile, Symbol, Symbols, SystemLayout};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use self::spelling::{Spelling, Spellings};
+use self::spelling::{SpelledDrafts, SpellingChanges};
 use crate::rewrite::{Draft, Prelude};
 
 /// Numbers of changes that the pass made to a function.
@@ -78,8 +78,8 @@ const MAX_DEPTH: usize = 3;
 /// Register number that stands for the result of a move while the encodability of a rewrite is tested.
 const EXAMPLE_REGISTER: u16 = 8;
 
-/// Maximum number of shapes to keep in the cache between functions; real programs have a few thousand.
-const MAX_SHAPES: usize = 100_000;
+/// Maximum number of entries of an [`EncodabilityCache`] that is kept for the next function; real programs have a few thousand.
+const MAX_CACHED_SHAPES: usize = 100_000;
 
 /// Caches, by shape, whether a target has an encoding form for an instruction. Results depend on shape and target only, so a cache that has
 /// seen other functions changes the compile time and never the result.
@@ -88,8 +88,9 @@ pub struct EncodabilityCache {
     target: Target,
     /// For each shape, whether the target has an encoding form for it.
     encodable_shapes: FxHashMap<Box<[u32]>, bool>,
-    /// For each shape, the spelling and the index of the source order that make it legal; only shapes that need no moves.
-    direct_rewrites: FxHashMap<Box<[u32]>, (Spelling, usize)>,
+    /// For each shape that becomes legal without moves: the changes of its spelling, and the index of the source order in the result of
+    /// [`order::orders`].
+    direct_rewrites: FxHashMap<Box<[u32]>, (SpellingChanges, usize)>,
     /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
     /// operands, and the number of results.
     move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
@@ -101,7 +102,7 @@ pub struct EncodabilityCache {
 #[derive(Clone)]
 struct MoveRewrite {
     /// The changes of mnemonic, modifiers and operands.
-    spelling: Spelling,
+    spelling: SpellingChanges,
     /// Index into the result of [`order::orders`].
     order: usize,
     /// Positions, in the operand list, of the operands to move.
@@ -123,7 +124,7 @@ struct Legalizer {
 struct MoveKind {
     /// Register file of the new register.
     file: RegFile,
-    /// Whether extra instructions also apply the operand's signs (negation, absolute value, inversion).
+    /// Whether extra instructions also apply the operand's modifiers (negation, absolute value, inversion).
     applies_signs: bool,
 }
 
@@ -204,9 +205,9 @@ impl Legalizer {
             return Ok(supplied);
         }
         // No cached rewrite: try spellings and orders without moves first, and remember every draft for the search with moves.
-        let mut drafts: Vec<(Spelling, usize, Draft)> = Vec::new();
-        let mut spellings = Spellings::new(draft);
-        for spelling in Spelling::all() {
+        let mut drafts: Vec<(SpellingChanges, usize, Draft)> = Vec::new();
+        let mut spellings = SpelledDrafts::new(draft);
+        for spelling in SpellingChanges::all() {
             let Some(spelled) = spellings.get(function, spelling) else { continue };
             for (order, ordered) in order::orders(spelled).into_iter().enumerate() {
                 if self.encodability.is_encodable(function, inst, &ordered) {
@@ -216,7 +217,7 @@ impl Legalizer {
                 drafts.push((spelling, order, ordered));
             }
         }
-        // The fewest moves first; of equally many, the earliest spelling and order.
+        // Tries the fewest moves first; with equally many moves, the earliest spelling and order.
         let moves = if depth == 0 { 0 } else { MAX_MOVES };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
@@ -259,8 +260,8 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
     subsets
 }
 
-/// Returns the draft with the example register in place of each operand to move; `None` if `move_kind` applies signs and an operand has
-/// none.
+/// Returns the draft with the example register in place of each operand to move; `None` if `move_kind` applies operand modifiers and an
+/// operand has none.
 fn with_example_registers(draft: &Draft, moved_positions: &[usize], move_kind: MoveKind) -> Option<Draft> {
     let mut example = draft.clone();
     for &at in moved_positions {
@@ -303,9 +304,9 @@ impl EncodabilityCache {
         std::mem::replace(self, EncodabilityCache::new(self.target))
     }
 
-    /// Moves the cache back for later functions, unless it has grown too large.
+    /// Moves the cache back to `place` for later functions, unless it has grown too large.
     pub(crate) fn put_back(self, place: &mut EncodabilityCache) {
-        if self.encodable_shapes.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_SHAPES {
+        if self.encodable_shapes.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_CACHED_SHAPES {
             *place = self;
         }
     }
@@ -320,7 +321,7 @@ impl EncodabilityCache {
         self.is_shape_encodable(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
-    /// Looks up, or computes and caches, whether the target has a form.
+    /// Returns whether the target has an encoding form for an instruction with this shape; caches the answer.
     fn is_shape_encodable(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&is_encodable) = self.encodable_shapes.get(self.shape.as_slice()) {
@@ -332,12 +333,12 @@ impl EncodabilityCache {
         is_encodable
     }
 
-    /// Computes the shape of an instruction, including its guard, into the buffer.
+    /// Computes the shape of an instruction, including its guard, into the scratch buffer, and returns it.
     fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
         self.shape.clear();
-        shape_of(function, opcode, modifiers, operands, &mut self.shape);
+        append_shape(function, opcode, modifiers, operands, &mut self.shape);
         let guard = function.insts[inst].guard;
-        self.shape.extend(guard.map(|guard| u32::from(guard.negated) << 20 | shape_of_kind(function, guard.kind)));
+        self.shape.extend(guard.map(|guard| u32::from(guard.negated) << 20 | kind_code(function, guard.kind)));
         &self.shape
     }
 
@@ -348,7 +349,7 @@ impl EncodabilityCache {
 }
 
 /// Appends the shape of an instruction to `shape`: everything that decides whether a form exists, except the guard.
-fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
+fn append_shape(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
     shape.push(opcode as u32);
     shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
     for operand in operands {
@@ -357,16 +358,16 @@ fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: 
             Role::Bracket(number) => 1 + u32::from(number),
             Role::Tied(_) | Role::Fixed(_) => continue,
         };
-        let signs = if operand.signs.is_empty() { 0 } else { shape_of_signs(operand.signs) };
-        shape.push(1 << 31 | role << 24 | signs << 20 | shape_of_kind(function, operand.kind));
+        let signs = if operand.signs.is_empty() { 0 } else { modifier_bits(operand.signs) };
+        shape.push(1 << 31 | role << 24 | signs << 20 | kind_code(function, operand.kind));
         if operand.suffixes[0] != Symbol::NAME_ || operand.suffixes[1] != Symbol::NAME_ {
             shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
         }
     }
 }
 
-/// Returns a set of signs as four bits.
-fn shape_of_signs(signs: Signs) -> u32 {
+/// Returns a set of operand modifiers (negation, two inversions, absolute value) as four bits.
+fn modifier_bits(signs: Signs) -> u32 {
     let bits = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(signs.has(sign)));
     bits.iter().fold(0, |bits, sign| bits << 1 | sign)
 }
@@ -379,7 +380,7 @@ fn symbol_number(symbol: Symbol) -> u32 {
 /// Returns 20 bits that identify an operand's kind and the properties that an encoding may depend on: the register number, or an integer's
 /// numbers of significant bits and of trailing zeros.
 #[inline]
-fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
+fn kind_code(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: RegFile, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
     match kind {
         OperandKind::Value(part) => register(1, function.values[part.value].file, u16::from(part.first)),
@@ -404,18 +405,18 @@ mod tests {
     use oriole_ir::{Class, Function, FunctionKind, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
     use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
-    use super::{Operand, shape_of, shape_of_kind, subsets};
+    use super::{Operand, append_shape, kind_code, subsets};
 
     /// The shape of a set of scoreboards depends only on the highest scoreboard in it: its index plus one, and 0 for the empty set.
     #[test]
     fn shape_of_a_scoreboard_set_is_its_highest_member() {
         let function = Function::new("test", FunctionKind::Kernel);
-        let shape = |members| shape_of_kind(&function, OperandKind::Set(members)) & 0xffff;
+        let shape = |members| kind_code(&function, OperandKind::Set(members)) & 0xffff;
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
     }
 
     /// Operands that need different encodings have different shapes. Each kind has its own number above bit 16; bits from 20 on stay free
-    /// for role and signs.
+    /// for the role and the modifiers of the operand.
     #[test]
     fn shapes_tell_operands_apart() {
         let mut function = Function::new("test", FunctionKind::Kernel);
@@ -447,7 +448,7 @@ mod tests {
         ];
         let mut kinds = Vec::new();
         for group in &groups {
-            let mut shapes: Vec<u32> = group.iter().map(|&kind| shape_of_kind(&function, kind)).collect();
+            let mut shapes: Vec<u32> = group.iter().map(|&kind| kind_code(&function, kind)).collect();
             kinds.push(shapes[0] >> 16);
             assert!(shapes.iter().all(|shape| shape >> 16 == shapes[0] >> 16), "{group:?}: {shapes:x?}");
             shapes.sort_unstable();
@@ -457,13 +458,13 @@ mod tests {
         assert_eq!(kinds, (1..=11).collect::<Vec<u32>>());
     }
 
-    /// Opcode, modifiers, roles, signs and suffixes are all part of the shape of an instruction.
+    /// Opcode, modifiers of the instruction, and roles, modifiers and suffixes of its operands are all part of its shape.
     #[test]
     fn shapes_tell_instructions_apart() {
         let function = Function::new("test", FunctionKind::Kernel);
         let shape = |opcode, modifiers: &[Symbol], operand: Operand| {
             let mut shape = Vec::new();
-            shape_of(&function, opcode, &Symbols::from_slice(modifiers), &[operand], &mut shape);
+            append_shape(&function, opcode, &Symbols::from_slice(modifiers), &[operand], &mut shape);
             shape
         };
         let plain = Operand::RZ;

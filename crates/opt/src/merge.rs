@@ -109,7 +109,7 @@ impl Merger {
             && sources.iter().zip(other_sources).all(|(a, b)| self.without_copies(function, a) == self.without_copies(function, b))
     }
 
-    /// Returns the operand with a copy replaced by the value that it copies.
+    /// Returns the operand with a value that is a copy replaced by the copied value.
     fn without_copies(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
@@ -136,7 +136,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
             Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_invariant_register),
             _ => false,
         },
-        // A pack of constants is usually overwritten by its reader, so a shared one would have to be copied for each reader.
+        // A pack of constants is usually overwritten by its reader, so a shared pack would have to be copied for each reader.
         Op::Pseudo(Pseudo::Pack) => function.sources(inst).iter().any(|source| source.value().is_some()),
         Op::Pseudo(_) => false,
     };

@@ -27,10 +27,10 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::rewrite::single_register;
 
-/// Mask of the lower word of a pair.
+/// Bit mask for the lower 32-bit word of a register pair.
 const LOW_WORD: u8 = 1;
 
-/// Mask of both words of a pair, or of all words of another value.
+/// Bit mask for both 32-bit words of a register pair, or for all words of another value.
 const ALL_WORDS: u8 = 3;
 
 /// Numbers of changes that the pass made to a function.
@@ -43,14 +43,14 @@ pub struct Stats {
 /// Narrows 64-bit values to 32 bits in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
-    if !insts.iter().any(|&inst| narrow_kind(function, inst, target).is_some()) {
+    if !insts.iter().any(|&inst| match_narrowable(function, inst, target).is_some()) {
         return Stats::default();
     }
     let demand = WordDemand::compute(function, &insts, target);
     let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
     let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
-        let kind = narrow_kind(function, inst, target).filter(|_| demand.is_live[inst.position()]);
+        let kind = match_narrowable(function, inst, target).filter(|_| demand.is_live[inst.position()]);
         let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD) else { continue };
         narrowed.insert(wide, function.new_value(Class::R));
         changed.push((inst, kind, wide));
@@ -80,7 +80,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 /// How the halves of a 64-bit result depend on the sources of its defining instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HalfDependence {
-    /// All sources are pairs; each half of the result depends on the same half of the sources (phi, copy).
+    /// All sources are register pairs; each half of the result depends on the same half of the sources (phi, copy).
     Parallel,
     /// A pack: the first source is the lower half, the second the upper half.
     Pack,
@@ -90,7 +90,7 @@ enum HalfDependence {
 
 /// Matches an instruction that can be narrowed to compute the lower half only. Returns how its halves depend on its sources, and the value
 /// that it defines.
-fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
+fn match_narrowable(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
     let part = result.part().filter(|_| data.guard.is_none() && data.result_count() == 1 && result.role == Role::Plain)?;
@@ -129,7 +129,7 @@ fn placeholder_word() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: 4, count: 1 })
 }
 
-/// Returns the lower half of a pair.
+/// Returns the lower half of a register pair.
 fn low_word(operand: Operand) -> Operand {
     match operand.kind {
         OperandKind::Value(part) => Operand { kind: OperandKind::Value(single_register(part, 0)), ..operand },
@@ -153,7 +153,7 @@ impl WordDemand {
         let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::has_side_effect(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
-            let kind = narrow_kind(function, inst, target)
+            let kind = match_narrowable(function, inst, target)
                 .filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD)
                 .map(|(kind, _)| kind);
             for (at, source) in function.sources(inst).iter().enumerate() {

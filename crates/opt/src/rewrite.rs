@@ -34,7 +34,8 @@ impl Draft {
         function.set_operands(inst, &self.operands, self.result_count);
     }
 
-    /// Returns the operand positions of the plain sources, in the order in which the machine numbers them.
+    /// Returns the operand positions of the plain sources (no address terms, no tied operands), in the order in which the machine numbers
+    /// them.
     pub(crate) fn plain_sources(&self) -> SmallVec<[usize; 6]> {
         (self.result_count..self.operands.len()).filter(|&at| self.operands[at].role == Role::Plain).collect()
     }
@@ -104,7 +105,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns register `number` of a part, counted from 0.
+/// Returns register `number` of `part`, counted from 0, as a part of one register.
 pub(crate) fn single_register(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }

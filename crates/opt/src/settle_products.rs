@@ -31,8 +31,8 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 /// Number of general registers that an instruction can name.
-const REGISTERS: usize = 256;
-/// Largest number of pending groups that `WARPGROUP.DEPBAR` can name.
+const GENERAL_REGISTERS: usize = 256;
+/// Largest number of pending groups of matrix products that `WARPGROUP.DEPBAR` can name.
 const MAX_PENDING_GROUPS: u8 = 7;
 
 /// A wait or fence that the pass inserted.
@@ -47,13 +47,13 @@ pub struct SyncRemark {
 /// The reason for an inserted wait or fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SyncReason {
-    /// An ordinary instruction reads or writes a register of a product in flight.
+    /// An ordinary instruction reads or writes a register of a matrix product in flight.
     Access,
-    /// A product uses registers of an earlier product in another shape or role.
+    /// A matrix product uses registers of an earlier product in another shape or role (accumulator or source).
     OtherShape,
-    /// The function calls another one, returns or ends while a product is in flight.
+    /// The function calls another one, returns or ends while a matrix product is in flight.
     ControlTransfer,
-    /// A product uses a register that was accessed since the last fence.
+    /// A matrix product uses a register that an ordinary instruction accessed since the last fence.
     Fence,
 }
 
@@ -111,26 +111,26 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
     entries
 }
 
-/// Numbers the chains. A chain is the set of products of the same shape with the same accumulator, which may follow each other without a
-/// wait.
+/// Numbers the chains. A chain is the set of matrix products of the same shape with the same accumulator, which may follow each other
+/// without a wait.
 #[derive(Default)]
 struct Chains {
     /// For each combination of shape, first register and number of registers of the accumulator, the number of the chain.
     chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
-/// Chain number of a register that belongs to different chains on different paths to a block.
-const MIXED: u32 = 0;
+/// Chain number of a register whose matrix products in flight belong to different chains on different paths to a block.
+const MIXED_CHAINS: u32 = 0;
 
 impl Chains {
-    /// Returns the number of the chain of products with a shape and an accumulator; a new number for a new chain.
+    /// Returns the number of the chain of matrix products with a shape and an accumulator; a new number for a new chain.
     fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
         let next = self.chain_numbers.len() as u32 + 1;
         *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
 }
 
-/// The last product in flight that uses a register.
+/// The last asynchronous matrix product in flight that uses a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct InFlightProduct {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
@@ -154,7 +154,7 @@ struct RegisterState {
 /// The waits and fences to insert before an instruction.
 #[derive(Default)]
 struct Insertions {
-    /// Whether an empty product is inserted first, which ends the open group so that a wait can name the group.
+    /// Whether an empty matrix product is inserted first, which ends the open group so that a wait can name the group.
     ends_group: bool,
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
     wait: Option<(u8, SyncReason)>,
@@ -186,7 +186,7 @@ impl GeneralRegisters {
     }
 }
 
-/// The conflicts of one instruction with products in flight: they determine the wait before the instruction.
+/// The conflicts of one instruction with matrix products in flight: they determine the wait before the instruction.
 struct FlightConflicts {
     /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
     max_pending_groups: Option<u8>,
@@ -211,9 +211,9 @@ impl RegisterState {
     /// Returns the state at the start of a function: nothing is in flight, and any register may have been accessed.
     fn at_entry() -> RegisterState {
         RegisterState {
-            in_flight: vec![None; REGISTERS],
-            accessed_since_fence: vec![true; REGISTERS],
-            written_since_fence: vec![true; REGISTERS],
+            in_flight: vec![None; GENERAL_REGISTERS],
+            accessed_since_fence: vec![true; GENERAL_REGISTERS],
+            written_since_fence: vec![true; GENERAL_REGISTERS],
         }
     }
 
@@ -223,7 +223,7 @@ impl RegisterState {
         for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
                 (Some(one), Some(two)) => Some(InFlightProduct {
-                    chain_number: if one.chain_number == two.chain_number { one.chain_number } else { Some(MIXED) },
+                    chain_number: if one.chain_number == two.chain_number { one.chain_number } else { Some(MIXED_CHAINS) },
                     newer_groups: one.newer_groups.zip(two.newer_groups).map(|(one, two)| one.min(two)),
                 }),
                 (one, two) => one.or(two),
@@ -252,15 +252,15 @@ impl RegisterState {
         }
         if opcode == Opcode::WARPGROUP {
             match pending_groups(function, inst) {
-                Some(pending) => self.wait(pending),
-                None => self.fence(),
+                Some(pending) => self.apply_wait(pending),
+                None => self.apply_fence(),
             }
             return Insertions::default();
         }
         self.transfer_ordinary(function, inst, opcode)
     }
 
-    /// Does the work of [`RegisterState::transfer`] for an instruction that is not a warpgroup product.
+    /// Does the work of [`RegisterState::transfer`] for an instruction that is not a warpgroup matrix product.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
@@ -284,7 +284,7 @@ impl RegisterState {
                 .map(|pending| (pending, if leaves { SyncReason::ControlTransfer } else { SyncReason::Access })),
             inserts_fence: false,
         };
-        self.apply(&steps);
+        self.apply_insertions(&steps);
         for &register in reads.iter().chain(&writes) {
             self.accessed_since_fence[register] = true;
         }
@@ -298,7 +298,7 @@ impl RegisterState {
         steps
     }
 
-    /// Does the work of [`RegisterState::transfer`] for a warpgroup product.
+    /// Does the work of [`RegisterState::transfer`] for a warpgroup matrix product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let result = function.results(inst).first().and_then(GeneralRegisters::from_operand);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
@@ -324,9 +324,9 @@ impl RegisterState {
             wait: conflicts.max_pending_groups.map(|pending| (pending, SyncReason::OtherShape)),
             inserts_fence: needs_fence || conflicts.max_pending_groups.is_some(),
         };
-        self.apply(&steps);
+        self.apply_insertions(&steps);
         for register in sources {
-            // If two products in flight read a register, only the later one has to be tracked, because it finishes last.
+            // If two matrix products in flight read a register, only the later one has to be tracked, because it finishes last.
             self.in_flight[register] = Some(InFlightProduct { chain_number: None, newer_groups: None });
         }
         for register in results {
@@ -339,27 +339,27 @@ impl RegisterState {
     }
 
     /// Updates the state for the waits and fences inserted before an instruction.
-    fn apply(&mut self, steps: &Insertions) {
+    fn apply_insertions(&mut self, steps: &Insertions) {
         if steps.ends_group {
             self.end_group();
         }
         if let Some((pending, _)) = steps.wait {
-            self.wait(pending);
+            self.apply_wait(pending);
         }
         if steps.inserts_fence {
-            self.fence();
+            self.apply_fence();
         }
     }
 
-    /// Updates the state for the end of a group.
+    /// Updates the state for the end of a group of matrix products.
     fn end_group(&mut self) {
         for flight in self.in_flight.iter_mut().flatten() {
             flight.newer_groups = Some(flight.newer_groups.map_or(0, |newer| (newer + 1).min(MAX_PENDING_GROUPS)));
         }
     }
 
-    /// Updates the state for a wait that leaves `pending` groups pending.
-    fn wait(&mut self, pending: u8) {
+    /// Updates the state for a wait (`WARPGROUP.DEPBAR`) that leaves `pending` groups pending.
+    fn apply_wait(&mut self, pending: u8) {
         for flight in &mut self.in_flight {
             if flight.is_some_and(|flight| flight.newer_groups.is_some_and(|newer| newer >= pending)) {
                 *flight = None;
@@ -367,8 +367,8 @@ impl RegisterState {
         }
     }
 
-    /// Updates the state for a fence.
-    fn fence(&mut self) {
+    /// Updates the state for a fence (`WARPGROUP.ARRIVE`).
+    fn apply_fence(&mut self) {
         self.accessed_since_fence.fill(false);
         self.written_since_fence.fill(false);
     }
@@ -399,12 +399,12 @@ impl Insertions {
     }
 }
 
-/// Returns the symbol with this spelling; the instruction table contains all that are used here.
+/// Returns the symbol with this spelling; the instruction table contains all spellings that this file uses.
 fn symbol(spelling: &str) -> Symbol {
     Symbol::find(spelling).unwrap_or_else(|| panic!("no symbol is spelled {spelling}"))
 }
 
-/// Returns a new empty product, which computes nothing and only ends a group.
+/// Returns a new empty matrix product, which computes nothing and only ends a group of products.
 pub(crate) fn new_group_end(function: &mut Function) -> Inst {
     let zero = Operand::RZ;
     let operands = [
@@ -434,17 +434,17 @@ pub(crate) fn new_fence(function: &mut Function) -> Inst {
     function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
 }
 
-/// Returns the number of groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a `WARPGROUP.ARRIVE`.
+/// Returns the number of product groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a `WARPGROUP.ARRIVE`.
 pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
     function.operands(inst).get(1).and_then(Operand::integer).map(|pending| pending.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
 }
 
-/// Returns whether a product names `gsb0`, which ends a group.
+/// Returns whether a matrix product names `gsb0`, which ends a group of products.
 pub(crate) fn ends_group(function: &Function, inst: Inst) -> bool {
     function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol("gsb0")))
 }
 
-/// Makes the last product of each group end it, and removes the empty product, if both are in one block.
+/// Makes the last matrix product of each group end the group, and removes the empty product that ended it, if both are in one block.
 fn end_groups_at_products(function: &mut Function) {
     for block in function.layout.clone() {
         let mut last: Option<Inst> = None;
@@ -468,7 +468,7 @@ fn end_groups_at_products(function: &mut Function) {
     }
 }
 
-/// Removes fences that another fence of the block follows before any product.
+/// Removes each fence after which another fence of the block comes before any matrix product.
 fn remove_superseded_fences(function: &mut Function) {
     for block in function.layout.clone() {
         let mut insts = std::mem::take(&mut function.blocks[block].insts);

@@ -17,7 +17,7 @@
 //! The moves of one constant become one move, in the nearest block that dominates the loop and is outside of it and of other loops that do
 //! not contain it. Moving it there is correct even if the loop is not entered: a move has no side effects.
 //!
-//! The constant occupies a register during the whole loop, so it must save enough instructions ([`INSTRUCTIONS_PER_MOVE`]), and the number
+//! The constant occupies a register during the whole loop, so it must save enough moves ([`MAX_LOOP_INSTS_PER_SAVED_MOVE`]), and the number
 //! of constants is limited ([`MAX_CONSTANTS`]); the register allocator repeats the move where registers are scarce. A constant that is an
 //! element of a tuple, an input of a phi or the old content of a result stays where it is: its register changes, so the move would only
 //! become a copy.
@@ -41,7 +41,7 @@ const MAX_CONSTANTS: usize = 8;
 
 /// Maximum number of instructions of a loop for each move that keeping a constant in a register saves. In a longer loop, sharing saves less
 /// than about one percent of the instructions, which is not worth a register.
-const INSTRUCTIONS_PER_MOVE: usize = 100;
+const MAX_LOOP_INSTS_PER_SAVED_MOVE: usize = 100;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -62,13 +62,13 @@ struct LoopConstant {
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let mut stats = Stats::default();
     let Some(LoopAnalyses { loops, dominators, .. }) = LoopAnalyses::compute(function) else { return stats };
-    let fixed = fixed_values(function);
-    // By block and constant: the result of the move that was put there.
+    let fixed = values_kept_in_loops(function);
+    // For each block before a loop and each constant, the result of the move that was put there.
     let mut moved: FxHashMap<(Block, u32), Value> = FxHashMap::default();
-    // By result of a deleted move: the value that replaces it, which may be replaced itself.
+    // For each result of a deleted move, the value that replaces it, which may be replaced itself.
     let mut replaced: FxHashMap<Value, Value> = FxHashMap::default();
     for id in loops.iter().rev().filter(|&id| !loops.get(id).is_irreducible) {
-        let Some(before) = block_outside(&dominators, &loops, id) else { continue };
+        let Some(before) = nearest_block_before(&dominators, &loops, id) else { continue };
         let mut removed: FxHashSet<Inst> = FxHashSet::default();
         for constant in constants_to_move(function, &loops, id, &fixed) {
             removed.extend(constant.moves.iter().map(|&(inst, _)| inst));
@@ -98,8 +98,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns the nearest block that dominates a loop, is not in it, and is in no other loop that does not contain it.
-fn block_outside(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<Block> {
+/// Returns the nearest block that dominates a loop, is outside of the loop, and is in no other loop that does not contain the loop.
+fn nearest_block_before(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let is_outside = |block: Block| !loops.contains(id, block) && loops.innermost(block).is_none_or(|other| loops.contains(other, header));
     let mut block = dominators.immediate(header)?;
@@ -111,7 +111,7 @@ fn block_outside(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<B
 
 /// Returns the values whose moves stay in the loop: those that a phi, a tuple or another pseudo-instruction reads, and those whose register
 /// an instruction overwrites.
-fn fixed_values(function: &Function) -> FxHashSet<Value> {
+fn values_kept_in_loops(function: &Function) -> FxHashSet<Value> {
     let mut fixed = FxHashSet::default();
     for inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
         let is_machine = matches!(function.insts[*inst].op, Op::Machine(_));
@@ -121,7 +121,7 @@ fn fixed_values(function: &Function) -> FxHashSet<Value> {
     fixed
 }
 
-/// Returns the constants of a loop that save enough moves, those with the most moves first.
+/// Returns the constants of a loop whose sharing saves enough moves, those with the most moves first.
 fn constants_to_move(function: &Function, loops: &Loops, id: LoopId, fixed: &FxHashSet<Value>) -> Vec<LoopConstant> {
     let mut found: Vec<LoopConstant> = Vec::new();
     let mut places: FxHashMap<u32, usize> = FxHashMap::default();
@@ -137,7 +137,7 @@ fn constants_to_move(function: &Function, loops: &Loops, id: LoopId, fixed: &FxH
             found[place].moves.push((inst, value));
         }
     }
-    found.retain(|constant| constant.moves.len() * INSTRUCTIONS_PER_MOVE >= instructions);
+    found.retain(|constant| constant.moves.len() * MAX_LOOP_INSTS_PER_SAVED_MOVE >= instructions);
     // The sort is stable: of constants with equally many moves, the first in the code are taken.
     found.sort_by_key(|constant| Reverse(constant.moves.len()));
     found.truncate(MAX_CONSTANTS);

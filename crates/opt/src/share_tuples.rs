@@ -25,10 +25,10 @@ use smallvec::SmallVec;
 use crate::{dead, forward};
 
 /// Number of registers of the longest tuple that is considered; longer ones are matrices, not coordinates.
-const MAX_WIDTH: usize = 4;
+const MAX_TUPLE_REGISTERS: usize = 4;
 
 /// The elements of a tuple.
-type Elements = SmallVec<[OperandKind; MAX_WIDTH]>;
+type TupleElements = SmallVec<[OperandKind; MAX_TUPLE_REGISTERS]>;
 
 /// Shares the tuples of a whole function. Returns the number of tuples that became parts of others.
 pub fn run(function: &mut Function, target: Target) -> usize {
@@ -47,16 +47,16 @@ pub fn run(function: &mut Function, target: Target) -> usize {
     shared
 }
 
-/// Shares the tuples of a block. Returns their number.
+/// Makes tuples of a block the first part of longer tuples of the block. Returns the number of tuples that became parts of others.
 fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
-    // For each start of a tuple, the first longer tuple that begins with it.
-    let mut longer: FxHashMap<Elements, Inst> = FxHashMap::default();
+    // For the first elements of each tuple (two or more, but not all), the first pack of the block that starts with them.
+    let mut longer: FxHashMap<TupleElements, Inst> = FxHashMap::default();
     let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
     for (place, &inst) in function.blocks[block].insts.iter().enumerate() {
         places.insert(inst, place);
         let Some(elements) = elements_of(function, def_use, inst) else { continue };
         for width in 2..elements.len() {
-            longer.entry(Elements::from_slice(&elements[..width])).or_insert(inst);
+            longer.entry(TupleElements::from_slice(&elements[..width])).or_insert(inst);
         }
     }
     if longer.is_empty() {
@@ -97,9 +97,9 @@ fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> us
 
 /// Returns the elements of an unguarded pack of two to four general registers that only texture and surface instructions read; `None` for
 /// other instructions.
-fn elements_of(function: &Function, def_use: &DefUse, inst: Inst) -> Option<Elements> {
+fn elements_of(function: &Function, def_use: &DefUse, inst: Inst) -> Option<TupleElements> {
     let data = &function.insts[inst];
-    if !data.is(Pseudo::Pack) || data.guard.is_some() || function.sources(inst).len() > MAX_WIDTH {
+    if !data.is(Pseudo::Pack) || data.guard.is_some() || function.sources(inst).len() > MAX_TUPLE_REGISTERS {
         return None;
     }
     let value = function.results(inst)[0].value()?;
@@ -113,20 +113,20 @@ fn elements_of(function: &Function, def_use: &DefUse, inst: Inst) -> Option<Elem
     (is_tuple && function.sources(inst).iter().all(is_word)).then(|| function.sources(inst).iter().map(|source| source.kind).collect())
 }
 
-/// Returns whether the registers of the result of `long` start at a multiple of what the result of `short` needs.
+/// Returns whether the result of `long` has at least the register alignment that the result of `short` needs.
 fn is_aligned_as(function: &Function, long: Inst, short: Inst) -> bool {
     let align = |inst: Inst| function.results(inst)[0].value().map(|value| function.values[value].align);
     matches!((align(long), align(short)), (Some(long), Some(short)) if long % short == 0)
 }
 
-/// Returns the instruction of the block that defines each value of the block.
+/// Returns, for each value that a block defines, the instruction that defines it.
 fn definitions_in(function: &Function, block: Block) -> FxHashMap<oriole_ir::Value, Inst> {
     let insts = &function.blocks[block].insts;
     insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
 }
 
-/// Returns the instructions to move before position `place` so that `pack` can be there, in order: constants that it reads, then the pack.
-/// `None` if it reads a value that is computed later.
+/// Returns the instructions to move before position `place` so that `pack` can be there, in order: constants that the pack reads, then the
+/// pack. `None` if the pack reads another value that is computed later.
 fn insts_to_move(
     function: &Function,
     definitions: &FxHashMap<oriole_ir::Value, Inst>,

@@ -30,14 +30,15 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::dead;
 use crate::definitions::Definitions;
-use crate::known::{LUT_AND, OperandFacts, logic};
+use crate::known::{LUT_AND, OperandFacts, evaluate_logic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude};
 
-/// A rewrite of the pass.
+/// A kind of rewrite that the pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SimplifyRule {
-    /// A shift by a known distance becomes a copy or a simpler shift: it moves whole words, or half of the shifted pair is zero.
+    /// A shift by a known distance becomes a copy or a simpler shift: it moves whole 32-bit words, or half of the shifted register pair is
+    /// zero.
     Shift,
     /// A multiply-add with a zero factor becomes a copy of its summand.
     Product,
@@ -53,7 +54,7 @@ pub enum SimplifyRule {
     Funnel,
     /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
-    /// A permutation of bytes reads the words that the bytes come from, or becomes a copy.
+    /// A permutation of bytes reads the original words that the bytes come from, or becomes a copy.
     Permutation,
 }
 
@@ -242,12 +243,12 @@ impl Simplifier {
             _ => [0xf0, 0xcc, 0xaa][at],
         };
         let columns = [column(0), column(1), column(2)];
-        // A mask of the lower bits that covers all bits which may be set.
+        // An AND with a mask of the lower bits changes nothing if the mask covers all bits of `a` that may be set.
         let mask = words[1].filter(|_| table == LUT_AND).map(u64::from);
         if mask.is_some_and(|mask| mask & (mask + 1) == 0 && self.known(function).upper_bound(&a) <= mask) && a.part().is_some() {
             return self.replace_by_copy(function, inst, a, SimplifyRule::Logic);
         }
-        let value = logic(table, columns[0], columns[1], columns[2]) & 0xff;
+        let value = evaluate_logic(table, columns[0], columns[1], columns[2]) & 0xff;
         if value == 0 || value == 0xff {
             let number = if value == 0 { Operand::RZ } else { Operand::from(u32::MAX) };
             return self.replace_by_copy(function, inst, number, SimplifyRule::Logic);
@@ -348,8 +349,8 @@ impl Simplifier {
     /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift. Returns `None` if the sources are not such shifts.
     fn form_funnel_shift(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
         let (high, low, distance) = [(first, second), (second, first)].into_iter().find_map(|(left, right)| {
-            let [high, distance, zero] = self.shift_of(function, &left, &[Symbol::L, Symbol::U32])?;
-            let [other_zero, complement, low] = self.shift_of(function, &right, &[Symbol::R, Symbol::U32, Symbol::HI])?;
+            let [high, distance, zero] = self.match_shift(function, &left, &[Symbol::L, Symbol::U32])?;
+            let [other_zero, complement, low] = self.match_shift(function, &right, &[Symbol::R, Symbol::U32, Symbol::HI])?;
             let [distance, complement] = [self.known(function).word(&distance)?, self.known(function).word(&complement)?];
             let is_opposite = (1..32).contains(&distance) && distance.checked_add(complement) == Some(32);
             let is_single = self.is_zero(function, &zero) && self.is_zero(function, &other_zero);
@@ -360,8 +361,8 @@ impl Simplifier {
         self.replace_if_encodable(function, inst, draft, SimplifyRule::Funnel)
     }
 
-    /// If a shift with these modifiers computes a register: returns the sources of the shift.
-    fn shift_of(&self, function: &Function, operand: &Operand, modifiers: &[Symbol]) -> Option<[Operand; 3]> {
+    /// Matches a register that is computed by a shift with these modifiers. Returns the sources of the shift.
+    fn match_shift(&self, function: &Function, operand: &Operand, modifiers: &[Symbol]) -> Option<[Operand; 3]> {
         let part: Part = self.definitions.origin(function, operand.part().filter(|part| part.count == 1)?);
         let shift = self.definitions.unguarded(function, part.value)?;
         let is_shift = function.insts[shift].is_machine(Opcode::SHF) && function.insts[shift].modifiers.as_slice() == modifiers;
@@ -381,7 +382,7 @@ fn is_plain(function: &Function, inst: Inst) -> bool {
     function.insts[inst].guard.is_none() && writes_whole && function.operands(inst).iter().all(is_plain)
 }
 
-/// Returns the draft of a `SHF` with these modifiers; the sources are the pair `high:low` and the distance in bits.
+/// Returns the draft of a `SHF` with these modifiers; the sources are the register pair `high:low` and the distance in bits.
 fn shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> Draft {
     let operands = smallvec![result, low, distance, high];
     Draft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }

@@ -27,10 +27,10 @@ use oriole_support::Index;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::Prelude;
 
-/// Maximum number of instructions to look through for known bits.
+/// Maximum length of a chain of dependent instructions to look through for bits that are known to be zero.
 const MAX_DEPTH: usize = 6;
 /// Largest constant to move to an address, in bytes: the offset of an access is a signed 24-bit integer.
-const MAX_OFFSET: i64 = (1 << 23) - 1;
+const MAX_OFFSET_BYTES: i64 = (1 << 23) - 1;
 /// Truth tables of `LOP3` for the bitwise AND and OR of its first two sources.
 const LUT_AND: i64 = 0xc0;
 const LUT_OR: i64 = 0xfc;
@@ -100,15 +100,15 @@ fn match_split(function: &Function, definitions: &Definitions, is_address: &[boo
     let is_free = result.value().is_some_and(|value| is_address[value.position()]);
     let scale = known_constant(function, definitions, factor).filter(|_| is_plain && is_free)?;
     let index = index.part().filter(|part| part.count == 1)?;
-    let (rest, number) = without_constant(function, definitions, index)?;
-    let offset = i64::from(number).checked_mul(i64::from(scale)).filter(|offset| (1..=MAX_OFFSET).contains(offset))?;
+    let (rest, number) = split_constant(function, definitions, index)?;
+    let offset = i64::from(number).checked_mul(i64::from(scale)).filter(|offset| (1..=MAX_OFFSET_BYTES).contains(offset))?;
     Some((rest, offset))
 }
 
 /// Splits an index into the part that is not constant, and its constant part. `None` if there is no constant part, or if its bits may be
 /// set in the other part.
-fn without_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
-    let (first, second) = logic_sources(function, definitions, index, LUT_OR)?;
+fn split_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
+    let (first, second) = match_logic(function, definitions, index, LUT_OR)?;
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
     let is_apart = |number: u32, zeros: u32| number as i32 > 0 && number & !zeros == 0;
     for (one, other) in [(first, second), (second, first)] {
@@ -117,7 +117,7 @@ fn without_constant(function: &Function, definitions: &Definitions, index: Part)
             return is_apart(number, zeros(&one)).then_some((IndexRest::Register(part), number));
         }
         // The constant may be part of one of the two sources: a | (b | constant).
-        let Some((inner, last)) = other.part().and_then(|part| logic_sources(function, definitions, part, LUT_OR)) else { continue };
+        let Some((inner, last)) = other.part().and_then(|part| match_logic(function, definitions, part, LUT_OR)) else { continue };
         if let (Some(inner_part), Some(number)) = (inner.part(), known_constant(function, definitions, &last))
             && is_apart(number, zeros(&one) & zeros(&inner))
         {
@@ -128,7 +128,7 @@ fn without_constant(function: &Function, definitions: &Definitions, index: Part)
 }
 
 /// Matches a register that is computed by a `LOP3` with this truth table. Returns its two sources, a constant second.
-fn logic_sources(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
+fn match_logic(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
     let origin = definitions.origin(function, part);
     let inst = definitions.unguarded(function, origin.value)?;
     let data = &function.insts[inst];
@@ -162,10 +162,10 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
     }
     let Some(part) = operand.part().filter(|part| part.count == 1 && operand.signs.is_empty() && depth > 0) else { return 0 };
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, depth - 1);
-    if let Some((first, second)) = logic_sources(function, definitions, part, LUT_AND) {
+    if let Some((first, second)) = match_logic(function, definitions, part, LUT_AND) {
         return zeros(&first) | zeros(&second);
     }
-    if let Some((first, second)) = logic_sources(function, definitions, part, LUT_OR) {
+    if let Some((first, second)) = match_logic(function, definitions, part, LUT_OR) {
         return zeros(&first) & zeros(&second);
     }
     let origin = definitions.origin(function, part);

@@ -37,10 +37,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::settle_products::{ends_group, new_fence, new_group_end, new_wait, pending_groups};
 
-/// Registers that the step needs besides the values that are live at its wait.
+/// Number of general registers to leave free, besides those live at the wait of a step, where two groups of matrix products run at the same
+/// time.
 const SPARE_REGISTERS: u32 = 8;
 
-/// Staggers the products of a function that may use `register_limit` general registers. Returns the number of steps that were divided.
+/// Staggers the matrix products of a function that may use `register_limit` general registers. Returns the number of steps that were
+/// divided.
 pub fn run(function: &mut Function, register_limit: u32) -> usize {
     let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
     let mut waits = insts().filter(|&inst| function.insts[inst].is_machine(Opcode::WARPGROUP)).peekable();
@@ -49,16 +51,16 @@ pub fn run(function: &mut Function, register_limit: u32) -> usize {
     }
     let has_fence = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_fence(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_fence).collect();
-    let mut facts = Facts { use_counts: use_counts(function), liveness: None };
+    let mut facts = FunctionFacts { use_counts: use_counts(function), liveness: None };
     blocks.into_iter().map(|block| stagger_block(function, block, register_limit, &mut facts)).sum()
 }
 
-/// What the pass knows about the whole function. Both stay valid when a step is divided: no instruction that uses a value is added, and none
-/// leaves its block.
-struct Facts {
+/// Analyses of the whole function. Both stay valid when a step is divided: no instruction that uses a value is added, and none leaves its
+/// block.
+struct FunctionFacts {
     /// For each value: how often instructions read it.
     use_counts: IndexVec<Value, u32>,
-    /// The live general registers; computed when they are first needed.
+    /// The live general registers; `None` until they are first needed.
     liveness: Option<Liveness>,
 }
 
@@ -71,8 +73,8 @@ fn use_counts(function: &Function) -> IndexVec<Value, u32> {
     counts
 }
 
-/// Divides the steps of a block. Returns their number.
-fn stagger_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut Facts) -> usize {
+/// Divides steps of a block in two where possible. Returns the number of steps that were divided.
+fn stagger_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut FunctionFacts) -> usize {
     let insts = function.blocks[block].insts.clone();
     let mut live: Option<FxHashMap<Inst, u32>> = None;
     // The new list has the instructions of the old one up to `copied`.
@@ -118,18 +120,18 @@ fn live_registers_at_waits(function: &Function, block: Block, liveness: &mut Opt
     found
 }
 
-/// Returns whether an instruction may move relative to products: it accesses no memory, and neither waits nor transfers control.
-fn is_free(function: &Function, inst: Inst) -> bool {
+/// Returns whether an instruction may move relative to matrix products: it accesses no memory, and neither waits nor transfers control.
+fn may_move(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.memory.is_none() && !data.is(Pseudo::Phi) && matches!(data.op.effect(), Effect::None | Effect::Lanes)
 }
 
-/// Returns whether an instruction is a fence for products, `WARPGROUP.ARRIVE`.
+/// Returns whether an instruction is a fence for matrix products, `WARPGROUP.ARRIVE`.
 fn is_fence(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none()
 }
 
-/// Returns whether an instruction is an empty product that ends a group.
+/// Returns whether an instruction is an empty matrix product that ends a group of products.
 fn is_group_end(function: &Function, inst: Inst) -> bool {
     function.is_warpgroup_product(inst) && ends_group(function, inst) && function.defined(inst).next().is_none()
 }
@@ -140,7 +142,7 @@ fn find_after(insts: &[Inst], start: usize, continues: impl Fn(Inst) -> bool, en
     ends(insts[found]).then_some(found)
 }
 
-/// A group of products, the wait for it, the code that reads the results, and the next group. Positions are in `insts`.
+/// A group of asynchronous matrix products, the wait for it, the code that reads the results, and the next group. Positions are in `insts`.
 struct Step<'a> {
     /// The instructions of the block.
     insts: &'a [Inst],
@@ -152,19 +154,19 @@ struct Step<'a> {
     wait: usize,
     /// Position of the first instruction after the wait that may not move; the fence of the second group if there is one.
     end: usize,
-    /// Position of the end of the second group; `None` if none follows.
+    /// Position of the end of the second group; `None` if no second group follows.
     second_end: Option<usize>,
 }
 
 /// The instructions of a step, divided into two parts.
-struct Parts {
-    /// Position of the last product of the first part.
+struct StepParts {
+    /// Position of the last matrix product of the first part.
     last_of_first: usize,
-    /// Instructions after the wait that do not depend on the products of the second part.
+    /// Instructions after the wait that do not depend on the matrix products of the second part.
     first_readers: Vec<Inst>,
-    /// Instructions after the wait that depend on them.
+    /// Instructions after the wait that depend on the products of the second part.
     second_readers: Vec<Inst>,
-    /// Instructions of the second group that depend only on the first part: products and what they need. May be empty.
+    /// Instructions of the second group that do not depend on the second part: matrix products and what these read. May be empty.
     early_products: Vec<Inst>,
     /// The other instructions of the second group.
     late_products: Vec<Inst>,
@@ -173,13 +175,13 @@ struct Parts {
 impl<'a> Step<'a> {
     /// Finds the next step of a block with the instructions `insts` that starts at the position `start` or after it.
     fn find(function: &Function, insts: &'a [Inst], start: usize) -> Option<Step<'a>> {
-        let is_group_part = |inst: Inst| is_free(function, inst) || function.is_warpgroup_product(inst) && !ends_group(function, inst);
+        let is_group_part = |inst: Inst| may_move(function, inst) || function.is_warpgroup_product(inst) && !ends_group(function, inst);
         let is_end = |inst: Inst| is_group_end(function, inst);
         for fence in (start..insts.len()).filter(|&at| is_fence(function, insts[at])) {
             let Some(group_end) = find_after(insts, fence + 1, is_group_part, is_end) else { continue };
             let is_wait = |inst: Inst| function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_some();
-            let Some(wait) = find_after(insts, group_end + 1, |inst| is_free(function, inst), is_wait) else { continue };
-            let end = (wait + 1..insts.len()).find(|&at| !is_free(function, insts[at]))?;
+            let Some(wait) = find_after(insts, group_end + 1, |inst| may_move(function, inst), is_wait) else { continue };
+            let end = (wait + 1..insts.len()).find(|&at| !may_move(function, insts[at]))?;
             let second_end = if is_fence(function, insts[end]) { find_after(insts, end + 1, is_group_part, is_end) } else { None };
             return Some(Step { insts, fence, group_end, wait, end, second_end });
         }
@@ -188,13 +190,14 @@ impl<'a> Step<'a> {
 
     /// Divides the instructions of the step by the accumulators that they depend on. `None` if the first group has a single accumulator, or
     /// if no code depends on one of the parts only.
-    fn divide(&self, function: &Function) -> Option<Parts> {
+    fn divide(&self, function: &Function) -> Option<StepParts> {
         let last_of_first = last_of_first_chain(function, self.insts, self.fence + 1..self.group_end)?;
         let mut first = Dependents::of(function, &self.insts[self.fence + 1..=last_of_first]);
         let second_products =
             self.insts[last_of_first + 1..self.group_end].iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
         let mut second = Dependents(second_products.flat_map(|inst| function.defined(inst)).collect());
-        // The other instructions of the group prepare descriptors. If one of them read a product, it could not stay before it.
+        // The other instructions of the group prepare descriptors. If one of them read the result of a product, it could not stay before
+        // that product.
         let others = self.insts[last_of_first + 1..self.group_end].iter().filter(|&&inst| !function.is_warpgroup_product(inst));
         if others.flat_map(|&inst| function.used(inst)).any(|part| second.0.contains(&part.value) || first.0.contains(&part.value)) {
             return None;
@@ -232,7 +235,7 @@ impl<'a> Step<'a> {
                 late_products = self.insts[self.end + 1..second_end].to_vec();
             }
         }
-        Some(Parts { last_of_first, first_readers, second_readers, early_products, late_products })
+        Some(StepParts { last_of_first, first_readers, second_readers, early_products, late_products })
     }
 
     /// Appends the divided step to `insts`, from the last product of the first part on, up to the end of the second group or, if there is
@@ -240,7 +243,7 @@ impl<'a> Step<'a> {
     fn stagger(
         &self,
         function: &mut Function,
-        parts: Parts,
+        parts: StepParts,
         has_registers: bool,
         use_counts: &IndexVec<Value, u32>,
         insts: &mut Vec<Inst>,
@@ -315,17 +318,17 @@ fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec
     moved.iter().partition(|inst| stays.contains(inst))
 }
 
-/// Values that depend on certain products.
+/// Values that depend on certain matrix products.
 struct Dependents(FxHashSet<Value>);
 
 impl Dependents {
-    /// Returns the results of all products of a list.
+    /// Returns the set of the results of all matrix products in a list of instructions.
     fn of(function: &Function, insts: &[Inst]) -> Dependents {
         let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
         Dependents(products.flat_map(|inst| function.defined(inst)).collect())
     }
 
-    /// Returns whether an instruction depends on the products. Adds its results if it does.
+    /// Returns whether an instruction depends on the matrix products. Adds its results to the set if it does.
     fn add_dependent(&mut self, function: &Function, inst: Inst) -> bool {
         let depends = function.used(inst).any(|part| self.0.contains(&part.value));
         if depends {
@@ -335,10 +338,10 @@ impl Dependents {
     }
 }
 
-/// Returns the position of the last product with the accumulator of the first product of a range. `None` if all products have this
-/// accumulator, or if those with other accumulators do not all come later.
+/// Returns the position of the last matrix product that has the accumulator of the first product of a range. `None` if all products have
+/// this accumulator, or if those with other accumulators do not all come later.
 fn last_of_first_chain(function: &Function, insts: &[Inst], range: std::ops::Range<usize>) -> Option<usize> {
-    // For each result of a product: the number of its chain.
+    // For each result of a product: the number of its chain (the products with the same accumulator).
     let mut chains: FxHashMap<Value, usize> = FxHashMap::default();
     let (mut count, mut last, mut has_others) = (0, None, false);
     for at in range {

@@ -10,7 +10,7 @@ use oriole_isa::Opcode;
 use oriole_support::{Index, IndexVec};
 use smallvec::SmallVec;
 
-/// Merges blocks. Returns the number of blocks removed.
+/// Merges blocks that always execute one after the other. Returns the number of blocks removed.
 pub fn run(function: &mut Function, _target: Target) -> usize {
     // For each block, the number of references by instructions other than phis. The entry has one more, so that it is never appended to
     // another block.

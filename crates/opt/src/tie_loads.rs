@@ -35,7 +35,7 @@ pub struct Stats {
 /// Ties the results of guarded instructions in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
-    let is_candidate = |function: &Function, inst: Inst| tuple_of(function, inst).is_some();
+    let is_candidate = |function: &Function, inst: Inst| untied_tuple(function, inst).is_some();
     let has_candidate = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_candidate(function, inst));
     if !function.layout.iter().any(has_candidate) {
         return stats;
@@ -58,7 +58,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 
 /// The instructions that read each tuple, and the position of each instruction.
 struct TupleReaders {
-    /// For each value, the instructions that read a value of several registers; empty for other values.
+    /// For each value of several registers, the instructions that read it; empty for other values.
     by_value: Vec<SmallVec<[Inst; 4]>>,
     /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
@@ -84,7 +84,7 @@ impl TupleReaders {
 }
 
 /// Returns the result of a guarded machine instruction if it is one tuple of general registers that is not tied yet.
-fn tuple_of(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
+fn untied_tuple(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
     let data = &function.insts[inst];
     if data.guard.is_none() || data.op.machine().is_none() {
         return None;
@@ -99,7 +99,7 @@ fn tuple_of(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
 /// Returns the guarded copies that read the result of an instruction, one for each register in order; `None` if there are other readers,
 /// or if an old value is computed only after the instruction.
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &TupleReaders, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
-    let value = tuple_of(function, inst)?;
+    let value = untied_tuple(function, inst)?;
     let width = usize::from(function.values[value].width);
     let value_readers = &readers.by_value[value.position()];
     if value_readers.len() != width {
@@ -133,11 +133,11 @@ fn tie_to_old_values(
     copies: &[Inst],
     kept: &mut Vec<Inst>,
 ) -> bool {
-    let (Op::Machine(opcode), Some(tuple)) = (function.insts[inst].op, tuple_of(function, inst)) else { return false };
+    let (Op::Machine(opcode), Some(tuple)) = (function.insts[inst].op, untied_tuple(function, inst)) else { return false };
     let old_values: SmallVec<[Operand; 4]> = copies.iter().map(|&copy| old_value(function, definitions, copy)).collect();
     let mut prelude = Prelude::before(function, inst);
     let old_values = with_zero_pairs(function, encodability, &mut prelude, inst, &old_values);
-    let old = pack_tuple(function, &mut prelude, usize::from(function.values[tuple].width), &old_values);
+    let old = emit_pack(function, &mut prelude, usize::from(function.values[tuple].width), &old_values);
     let mut draft = Draft::from_inst(function, inst, opcode);
     draft.operands.push(old.with_role(Role::Tied(0)));
     if !encodability.is_encodable(function, inst, &draft) {
@@ -176,7 +176,7 @@ fn with_zero_pairs(
     let mut sources: SmallVec<[Operand; 4]> = SmallVec::new();
     for pair in old_values.chunks(2) {
         let is_zero = pair.len() == 2 && pair.iter().all(|old| *old == Operand::RZ);
-        let zeros = is_zero.then(|| zero_pair(function, encodability, prelude, inst)).flatten();
+        let zeros = is_zero.then(|| emit_zero_pair(function, encodability, prelude, inst)).flatten();
         match zeros {
             Some(zeros) => sources.push(zeros),
             None => sources.extend_from_slice(pair),
@@ -186,7 +186,7 @@ fn with_zero_pairs(
 }
 
 /// Appends a `CS2R` that clears a new register pair, and returns the pair; `None` if the target has no such form.
-fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut Prelude, inst: Inst) -> Option<Operand> {
+fn emit_zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut Prelude, inst: Inst) -> Option<Operand> {
     let zero = Operand::from(Symbol::find("SRZ")?);
     let pair = function.new_value(Class::R2);
     let operands = [function.whole(pair).into(), zero];
@@ -199,7 +199,7 @@ fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prel
 }
 
 /// Appends a pack of sources into a tuple of `width` registers, and returns the tuple. A single source is returned as it is.
-fn pack_tuple(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
+fn emit_pack(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
     if let [single] = sources {
         return *single;
     }

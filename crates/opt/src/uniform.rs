@@ -80,7 +80,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
     let def_use = DefUse::compute(function);
     let mut replacements: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
-        let moved = Candidates::find_movable(function, &def_use, &definitions, block, encodability, alternatives);
+        let moved = UniformCandidates::find_movable(function, &def_use, &definitions, block, encodability, alternatives);
         stats.moved += moved.insts.len();
         let mut rewriter = BlockRewriter {
             candidates: &moved,
@@ -131,14 +131,14 @@ fn fold_constants(function: &mut Function, definitions: &Definitions, block: Blo
 }
 
 /// The instructions of a block that are to be moved to the uniform datapath.
-struct Candidates {
+struct UniformCandidates {
     /// The instructions that are to be moved.
     insts: FxHashSet<Inst>,
     /// The values that `insts` define.
     values: FxHashSet<Value>,
 }
 
-impl Candidates {
+impl UniformCandidates {
     /// Finds the instructions to move: starts with all that have a uniform form, and removes those that do not qualify until all remaining
     /// ones do.
     fn find_movable(
@@ -148,7 +148,7 @@ impl Candidates {
         block: Block,
         encodability: &mut EncodabilityCache,
         alternatives: &mut Alternatives,
-    ) -> Candidates {
+    ) -> UniformCandidates {
         let mut barriers_before: FxHashMap<Inst, usize> = FxHashMap::default();
         let mut order: Vec<Inst> = Vec::new();
         let mut epoch = 0;
@@ -159,11 +159,11 @@ impl Candidates {
                 order.push(inst);
             }
         }
-        let mut found = Candidates { insts: order.iter().copied().collect(), values: FxHashSet::default() };
+        let mut found = UniformCandidates { insts: order.iter().copied().collect(), values: FxHashSet::default() };
         found.values.extend(order.iter().flat_map(|&inst| function.defined(inst)));
         loop {
             let before = order.len();
-            // In reverse order, so that a chain from the end is removed in one round.
+            // Visits uses before definitions, so that one round removes a whole chain of instructions whose last one does not qualify.
             order.reverse();
             order.retain(|&inst| {
                 let has_uniform_uses = found.has_uniform_uses(function, def_use, &barriers_before, inst);
@@ -295,10 +295,10 @@ fn uniform_file(file: RegFile) -> RegFile {
     }
 }
 
-/// Rewrites one block: moves the candidates to the uniform datapath.
+/// Rewrites one block: replaces the chosen instructions by their uniform forms.
 struct BlockRewriter<'a> {
     /// The instructions to move.
-    candidates: &'a Candidates,
+    candidates: &'a UniformCandidates,
     /// For each value, its definition and its uses.
     def_use: &'a DefUse,
     /// For each value, the instruction that defines it.

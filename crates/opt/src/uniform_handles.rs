@@ -30,17 +30,18 @@ use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
 
-/// Removes the loops of a whole function. Returns the number of loops removed.
+/// Removes the loops over uniform handles of a whole function. Returns the number of loops removed.
 pub fn run(function: &mut Function) -> usize {
     let copies = copies_to_uniform(function);
-    let has_comparison = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| compared(function, &copies, inst).is_some());
+    let has_comparison =
+        |&block: &Block| function.blocks[block].insts.iter().any(|&inst| match_self_comparison(function, &copies, inst).is_some());
     if copies.is_empty() || !function.layout.iter().any(has_comparison) {
         return 0;
     }
     let flow = ControlFlow::compute(function);
     let uniformity = Uniformity::compute_without_races(function, &flow);
-    let always_true = find_true(function, &copies, &uniformity);
-    load_constants(function, &copies, &always_true);
+    let always_true = find_true_comparisons(function, &copies, &uniformity);
+    load_constant_handles(function, &copies, &always_true);
     let mut removed = 0;
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -52,7 +53,7 @@ pub fn run(function: &mut Function) -> usize {
                 _ => None,
             });
             match truth {
-                Some(false) if function.insts[inst].is_machine(Opcode::BRA) => lost.extend(targets(function, inst)),
+                Some(false) if function.insts[inst].is_machine(Opcode::BRA) => lost.extend(branch_targets(function, inst)),
                 Some(true) => {
                     drop_guard(function, inst);
                     kept.push(inst);
@@ -89,9 +90,9 @@ fn copies_to_uniform(function: &Function) -> FxHashMap<Value, OperandKind> {
     copies
 }
 
-/// Returns the operand that an instruction compares for equality with its own copy in a uniform register, and the predicate that the
-/// comparison is joined with; `None` for other instructions.
-fn compared(function: &Function, copies: &FxHashMap<Value, OperandKind>, inst: Inst) -> Option<(Operand, Operand)> {
+/// Matches a test whether an operand equals its own copy in a uniform register; `None` for other instructions. Returns the operand, and the
+/// predicate that the result of the test is ANDed with.
+fn match_self_comparison(function: &Function, copies: &FxHashMap<Value, OperandKind>, inst: Inst) -> Option<(Operand, Operand)> {
     let data = &function.insts[inst];
     let is_equality = || data.modifiers.iter().map(|modifier| modifier.spelling()).eq([".EQ", ".U32", ".AND"]);
     if !data.is_machine(Opcode::ISETP) || data.guard.is_some() || !is_equality() {
@@ -102,14 +103,15 @@ fn compared(function: &Function, copies: &FxHashMap<Value, OperandKind>, inst: I
     (is_copy && word.signs.is_empty() && uniform.signs.is_empty()).then_some((word, joined))
 }
 
-/// Replaces the `R2UR` of each comparison that holds by a load of the constant-bank word that the compared value is a copy of, if it is one.
-fn load_constants(function: &mut Function, copies: &FxHashMap<Value, OperandKind>, always_true: &BitSet<Value>) {
+/// Replaces the `R2UR` of each comparison that always holds by a load of the constant-bank word that the compared value is a copy of, if it
+/// is one.
+fn load_constant_handles(function: &mut Function, copies: &FxHashMap<Value, OperandKind>, always_true: &BitSet<Value>) {
     let definitions = Definitions::compute(function);
     let mut words: FxHashMap<Value, OperandKind> = FxHashMap::default();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             let is_true = || function.results(inst)[0].value().is_some_and(|value| always_true.contains(value));
-            if let Some((word, _)) = compared(function, copies, inst).filter(|_| is_true())
+            if let Some((word, _)) = match_self_comparison(function, copies, inst).filter(|_| is_true())
                 && let Some(part) = word.part()
                 && let Some(KnownWord::Constant { bank, offset }) = definitions.known_content(function, part)
                 && let Some(uniform) = function.sources(inst)[1].value()
@@ -128,13 +130,13 @@ fn load_constants(function: &mut Function, copies: &FxHashMap<Value, OperandKind
     }
 }
 
-/// Returns the predicates that hold because a uniform value is compared with its own copy.
-fn find_true(function: &Function, copies: &FxHashMap<Value, OperandKind>, uniformity: &Uniformity) -> BitSet<Value> {
+/// Returns the predicates that are always true because they compare a uniform value with its own copy.
+fn find_true_comparisons(function: &Function, copies: &FxHashMap<Value, OperandKind>, uniformity: &Uniformity) -> BitSet<Value> {
     let mut found = BitSet::new(function.values.len());
     // Comparisons of several words of a handle follow each other in one block, so one visit in order finds them.
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            let Some((word, joined)) = compared(function, copies, inst) else { continue };
+            let Some((word, joined)) = match_self_comparison(function, copies, inst) else { continue };
             let is_joined_true =
                 joined.signs.is_empty() && (joined == Operand::PT || joined.value().is_some_and(|value| found.contains(value)));
             if let Some(result) = function.results(inst)[0].value()
@@ -148,7 +150,7 @@ fn find_true(function: &Function, copies: &FxHashMap<Value, OperandKind>, unifor
     found
 }
 
-/// Removes a guard that always holds, and the tied operand that gave the result otherwise.
+/// Removes a guard that always holds, and the tied operand, which is the result where the guard does not hold.
 fn drop_guard(function: &mut Function, inst: Inst) {
     function.insts[inst].guard = None;
     let result_count = function.insts[inst].result_count();
@@ -158,14 +160,14 @@ fn drop_guard(function: &mut Function, inst: Inst) {
 }
 
 /// Returns the blocks that a branch names.
-fn targets(function: &Function, inst: Inst) -> SmallVec<[Block; 1]> {
+fn branch_targets(function: &Function, inst: Inst) -> SmallVec<[Block; 1]> {
     let block_of = |operand: &Operand| if let OperandKind::Block(block) = operand.kind { Some(block) } else { None };
     function.operands(inst).iter().filter_map(block_of).collect()
 }
 
-/// Removes the operands of the phis of `to` that come from `from`, unless another branch still goes there.
+/// Removes the operands of the phis of `to` for the predecessor `from`, unless another branch of `from` still goes to `to`.
 fn remove_edge(function: &mut Function, from: Block, to: Block) {
-    if function.terminators(from).iter().any(|&inst| targets(function, inst).contains(&to)) {
+    if function.terminators(from).iter().any(|&inst| branch_targets(function, inst).contains(&to)) {
         return;
     }
     for phi in function.phis(to).to_vec() {

@@ -17,7 +17,7 @@
 //! a uniform register: then no later instruction can overwrite a number, whatever path other threads take. Functions that a kernel calls do
 //! not write the uniform registers of the kernel.
 //!
-//! At most [`MAX_NUMBERS`] doubles are moved: those that are read most often, where a read in a loop counts as several.
+//! At most [`MAX_DOUBLES`] doubles are moved: those that are read most often, where a read in a loop counts as several.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost
 //! is linear in the size of the function, but for sorting the numbers.
@@ -33,11 +33,11 @@ use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude, single_register};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
-const MAX_NUMBERS: usize = 16;
+const MAX_DOUBLES: usize = 16;
 /// Maximum number of doubles in uniform registers of a kernel that calls functions: the callees do not use 27 of the 63 registers.
-const MAX_NUMBERS_WITH_CALLS: usize = 11;
+const MAX_DOUBLES_WITH_CALLS: usize = 11;
 /// Minimum number of reads, weighted by the estimated number of executions of each read. A double that is read once gains nothing.
-const MIN_READS: f64 = 2.0;
+const MIN_WEIGHTED_READS: f64 = 2.0;
 /// Register number that stands for a uniform register while the encodability of an instruction is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
@@ -62,14 +62,14 @@ struct RepeatedDouble {
 
 /// Moves doubles of a kernel to uniform registers.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    if function.kind != FunctionKind::Kernel || !has_doubles(function) || !keeps_uniform_registers(function) {
+    if function.kind != FunctionKind::Kernel || !has_doubles(function) || !writes_uniform_in_first_block_only(function) {
         return Stats::default();
     }
     let mut numbers = repeated_doubles(function, encodability);
-    numbers.retain(|number| number.executions >= MIN_READS);
+    numbers.retain(|number| number.executions >= MIN_WEIGHTED_READS);
     // The sort is stable: of numbers that are read equally often, the first in the code are taken.
     numbers.sort_by(|one, other| other.executions.total_cmp(&one.executions));
-    numbers.truncate(if has_calls(function) { MAX_NUMBERS_WITH_CALLS } else { MAX_NUMBERS });
+    numbers.truncate(if has_calls(function) { MAX_DOUBLES_WITH_CALLS } else { MAX_DOUBLES });
     let mut stats = Stats::default();
     let mut moves: Vec<Inst> = Vec::new();
     for number in &numbers {
@@ -121,7 +121,7 @@ fn has_calls(function: &Function) -> bool {
 }
 
 /// Returns whether no block but the first writes uniform registers.
-fn keeps_uniform_registers(function: &Function) -> bool {
+fn writes_uniform_in_first_block_only(function: &Function) -> bool {
     let entry = function.entry();
     let is_uniform = |file: RegFile| matches!(file, RegFile::Uniform | RegFile::UniformPredicate);
     let writes = |inst: Inst| function.defined(inst).any(|value| is_uniform(function.values[value].file));
@@ -158,7 +158,7 @@ fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -
     doubles
 }
 
-/// Returns the bits of a pair of general registers whose content is known.
+/// Returns the 64 bits of a pair of general registers; `None` unless their content is known.
 fn known_double(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u64> {
     let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
     if function.values[part.value].file != RegFile::General {

@@ -63,21 +63,21 @@ pub struct Stats {
 /// Maximum number of iterations of a loop to unroll fully.
 const MAX_FULL_TRIPS: u32 = 64;
 
-/// Maximum number of instructions of all iterations of a loop to unroll fully.
-const MAX_FULL_SIZE: usize = 192;
+/// Maximum number of instructions in all iterations together of a loop to unroll fully.
+const MAX_FULL_INSTS: usize = 192;
 
 /// Maximum number of iterations that [`trips`] simulates to find the iteration count.
 const MAX_COUNTED_TRIPS: u32 = 1024;
 
 /// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
-const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
+const UNROLL_FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
-/// Number of texture and surface reads from which on a loop is not unrolled by a factor: so many reads already keep the texture unit busy
-/// for longer than the branch of the loop takes.
+/// Minimum number of texture and surface reads in a loop body for which the loop is not unrolled by a factor: the reads already keep the
+/// texture unit busy for longer than the branch of the loop takes.
 const ENOUGH_FETCHES: usize = 4;
 
 /// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
-const MIN_GROWTH: usize = 600;
+const MIN_GROWTH_INSTS: usize = 600;
 
 /// How a loop is unrolled, with the number of copies of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,7 +181,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
     let definitions = Definitions::compute(function);
     let positions = layout_positions(function);
     let mut uniformity: Option<Uniformity> = None;
-    let mut budget = GrowthBudget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
+    let mut budget = GrowthBudget { insts_left: MIN_GROWTH_INSTS.max(function.inst_count() / 4) };
     for id in loops.iter() {
         let header = loops.get(id).header;
         let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());
@@ -201,7 +201,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             });
             found.is_uniform(condition)
         };
-        match plan_for(function, &definitions, &old_loop, &body, taken_branch, &mut is_uniform) {
+        match choose_plan(function, &definitions, &old_loop, &body, taken_branch, &mut is_uniform) {
             Ok((plan, growth)) if growth <= budget.insts_left => {
                 budget.insts_left -= growth;
                 chosen.push((old_loop, plan));
@@ -218,9 +218,9 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
 struct BodyProperties {
     /// Number of machine instructions, without branches and moves of constants.
     size: usize,
-    /// The spaces that loads and atomic operations read, without loads of memory that is read-only while the kernel runs.
+    /// The memory spaces that loads and atomic operations read, without loads of memory that is read-only while the kernel runs.
     read_spaces: Vec<Space>,
-    /// The spaces that stores and atomic operations write.
+    /// The memory spaces that stores and atomic operations write.
     written_spaces: Vec<Space>,
     /// Whether there are loads of memory that is read-only while the kernel runs.
     has_constant_loads: bool,
@@ -261,12 +261,12 @@ impl BodyProperties {
             Effect::Control => self.has_unique_inst |= opcode != Opcode::BRA && !function.calls_slow_path(inst),
             Effect::Other => self.has_unique_inst = true,
         }
-        // Warpgroup products and instructions of the uniform datapath that start other units.
+        // Warpgroup matrix products, and instructions of the uniform datapath that start other units, must not be copied.
         self.has_unique_inst |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
         self.has_lane_exchange |= properties.pipe == Pipe::Tensor;
     }
 
-    /// Updates the spaces that the body reads and writes for one instruction.
+    /// Adds the memory spaces that one instruction accesses to those that the body reads and writes.
     fn add_accesses(&mut self, function: &Function, inst: Inst, effect: Effect) {
         let access = function.insts[inst].memory.map(|id| function.accesses[id]);
         let space = access.map_or(Space::Generic, |access| access.space);
@@ -292,7 +292,7 @@ impl BodyProperties {
 }
 
 /// Returns how to unroll a loop and the number of instructions that this adds, or the reason why it is not unrolled.
-fn plan_for(
+fn choose_plan(
     function: &Function,
     definitions: &Definitions,
     old_loop: &UnrollableLoop,
@@ -308,7 +308,7 @@ fn plan_for(
     let trips = tests.map(|tests| if old_loop.tests_at_end() { tests } else { tests - 1 });
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
-        if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
+        if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_INSTS {
             return Ok((UnrollPlan::Full(tests), all));
         }
     }
@@ -317,21 +317,21 @@ fn plan_for(
     }
     // The largest factor that divides the number of iterations and whose unrolled body is small enough.
     if let Some(trips) = trips {
-        let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
+        let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= UNROLL_FACTORS[0].1;
         if let Some(factor) = (2..=8).rev().find(fits) {
             return Ok((UnrollPlan::Exact(factor), size * (factor as usize - 1)));
         }
     }
     let condition = old_loop.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     let is_divergent = !is_uniform(condition);
-    const UNEVEN: &str = "threads of a warp may execute different numbers of iterations";
+    const UNEVEN_TRIPS: &str = "threads of a warp may execute different numbers of iterations";
     if (body.has_lane_exchange || body.has_barriers) && is_divergent {
-        return Err(UNEVEN);
+        return Err(UNEVEN_TRIPS);
     }
     let counting = CountedLoop::find(function, definitions, old_loop)
         .ok_or("it does not count up or down to a number that is fixed before the loop")?;
     let fits = |&(factor, most): &(u32, usize)| size * factor as usize <= most;
-    let (factor, _) = FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
+    let (factor, _) = UNROLL_FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
         counting.max_trips(function, definitions, old_loop) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
     let is_guardable = counting.can_guard(function, definitions, omitted_tests(old_loop, factor));
@@ -351,7 +351,7 @@ fn plan_for(
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
     // this time counts, and unrolling pays off only if loads of several iterations overlap.
     match (is_divergent && old_loop.is_nested && !body.has_overlapping_loads(), meets) {
-        (true, _) => Err(UNEVEN),
+        (true, _) => Err(UNEVEN_TRIPS),
         (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
         (false, false) => Ok((UnrollPlan::Guarded(factor), size * factor as usize)),
     }
@@ -402,7 +402,7 @@ fn next_start<'a>(old_loop: &'a UnrollableLoop, mapping: &'a CopyMapping) -> imp
 }
 
 /// Replaces the branches of a copy of the exiting block by a branch to the next block in the loop: the exit condition is known to be false.
-fn continue_loop(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
+fn remove_exit_branch(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
     let inside = function.successors(old_loop.exiting).into_iter().find(|&block| block != old_loop.exit).unwrap_or(old_loop.header);
     set_jump(function, mapping.block(old_loop.exiting), mapping.block(inside));
 }
@@ -425,9 +425,9 @@ fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) 
         };
         let exiting = mapping.block(old_loop.exiting);
         if number + 1 < tests {
-            continue_loop(function, old_loop, &mapping);
+            remove_exit_branch(function, old_loop, &mapping);
         } else {
-            // If the test is not at the end of the loop, the part of the last copy after it becomes unreachable.
+            // If the exit test is not at the end of the loop, the blocks of the last copy that follow the test become unreachable.
             set_jump(function, exiting, old_loop.exit);
         }
         copies.push(mapping);
@@ -474,7 +474,7 @@ impl NewLoop {
                 }
             };
             if tested != Some(number) {
-                continue_loop(function, old_loop, &mapping);
+                remove_exit_branch(function, old_loop, &mapping);
             }
             copies.push(mapping);
         }

@@ -13,7 +13,7 @@
 //! memory or wait for other threads.
 //!
 //! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function; the analysis visits
-//! a register at most [`MAX_BITS`] times.
+//! a register at most [`MAX_TRAILING_ZEROS`] times.
 
 use oriole_ir::{
     Block, Class, Function, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Target, machine,
@@ -24,8 +24,8 @@ use rustc_hash::FxHashMap;
 
 use crate::remarks::Remarks;
 
-/// Largest number of trailing zero bits that is useful: vectors have up to 16 bytes.
-const MAX_BITS: u8 = 4;
+/// Maximum number of trailing zero bits to track for an address: vectors have up to 16 bytes.
+const MAX_TRAILING_ZEROS: u8 = 4;
 
 /// Maximum number of sweeps of the analysis over the function; after the last one, phis count as unknown.
 const MAX_SWEEPS: usize = 12;
@@ -51,7 +51,7 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
     let mut zeros: Option<TrailingZeros> = None;
     for at in 0..function.layout.len() {
         let block = function.layout[at];
-        let groups = candidates(function, block);
+        let groups = find_load_groups(function, block);
         if groups.is_empty() {
             continue;
         }
@@ -70,17 +70,17 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
     stats
 }
 
-/// Loads of one word each with the same base, as (offset, load, position), in execution order.
+/// Loads of one 32-bit word each from the same base, in execution order: the offset in bytes, the load, and its index in the block.
 type LoadGroup = Vec<(i64, Inst, usize)>;
 
-/// Returns the sets of loads of a block from which vector loads may be formed.
-fn candidates(function: &Function, block: Block) -> Vec<LoadGroup> {
+/// Returns the groups of two or more loads of a block from which vector loads may be formed.
+fn find_load_groups(function: &Function, block: Block) -> Vec<LoadGroup> {
     let mut closed: Vec<LoadGroup> = Vec::new();
     // The groups that later loads can still join, in the order of their first loads.
     let mut open: Vec<LoadGroup> = Vec::new();
     let mut open_indices: FxHashMap<(Part, bool), usize> = FxHashMap::default();
     for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-        if let Some((base, offset)) = word_load(function, inst) {
+        if let Some((base, offset)) = match_word_load(function, inst) {
             let is_constant = function.insts[inst].memory.is_some_and(|id| function.accesses[id].constant);
             let number = *open_indices.entry((base, is_constant)).or_insert_with(|| {
                 open.push(LoadGroup::new());
@@ -97,8 +97,8 @@ fn candidates(function: &Function, block: Block) -> Vec<LoadGroup> {
     closed
 }
 
-/// Matches an unguarded weak load of a word from shared memory. Returns its base and its offset.
-fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
+/// Matches an unguarded weak load of a 32-bit word from shared memory. Returns its base register and its offset in bytes.
+fn match_word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     let data = &function.insts[inst];
     let access = function.accesses[data.memory?];
     let is_plain = !access.volatile && access.order == Order::Weak && access.bytes == 4;
@@ -113,7 +113,8 @@ fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     Some((base, offset.integer()?)).filter(|_| is_address && is_word)
 }
 
-/// Joins loads of one group. Adds each vector load to `vector_load_before`, by the load that it is inserted before.
+/// Joins neighbouring loads of one group. Adds each new vector load to `vector_load_before`; the key is the load that it is inserted
+/// before.
 fn join_group(
     function: &mut Function,
     target: Target,
@@ -122,7 +123,7 @@ fn join_group(
     vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
 ) {
-    let Some((base, _)) = word_load(function, group[0].1) else { return };
+    let Some((base, _)) = match_word_load(function, group[0].1) else { return };
     let alignment = 1_i64 << trailing_zeros.of_register(base);
     group.sort_unstable();
     group.dedup_by_key(|load| load.0);
@@ -146,7 +147,7 @@ fn join_group(
             continue;
         };
         let loads = &group[at..at + length];
-        if let Some((first, vector)) = vector_load(function, target, loads) {
+        if let Some((first, vector)) = make_vector_load(function, target, loads) {
             vector_load_before.insert(first, vector);
             remarks.done(PASS, place, || format!("{length} loads of shared memory were joined into one of {} bytes", 4 * length));
         }
@@ -156,7 +157,7 @@ fn join_group(
 
 /// Creates a vector load and replaces loads of single words by copies of its registers. Returns the first of these loads in execution
 /// order, and the vector load; `None` if the target cannot encode it.
-fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)]) -> Option<(Inst, Inst)> {
+fn make_vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)]) -> Option<(Inst, Inst)> {
     let first = loads.iter().min_by_key(|load| load.2)?.1;
     let lowest = loads[0].1;
     let access = function.accesses[function.insts[lowest].memory?];
@@ -182,7 +183,7 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
     Some((first, vector))
 }
 
-/// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
+/// Number of trailing zero bits of each value, a lower bound of at most [`MAX_TRAILING_ZEROS`]; 0 for values of several registers.
 struct TrailingZeros {
     /// For each value, its number of known trailing zero bits.
     bits: Vec<u8>,
@@ -191,7 +192,7 @@ struct TrailingZeros {
 impl TrailingZeros {
     /// Computes the number of trailing zero bits of each value, as the greatest fixed point of the data-flow equations.
     fn compute(function: &Function) -> TrailingZeros {
-        let mut zeros = TrailingZeros { bits: vec![MAX_BITS; function.values.len()] };
+        let mut zeros = TrailingZeros { bits: vec![MAX_TRAILING_ZEROS; function.values.len()] };
         for sweep in 0.. {
             let mut is_changed = false;
             for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -222,8 +223,8 @@ impl TrailingZeros {
     fn of_operand(&self, operand: &Operand) -> u8 {
         match operand.kind {
             OperandKind::Value(part) if part.count == 1 => self.of_register(part),
-            OperandKind::Integer(number) => (number as u32).trailing_zeros().min(u32::from(MAX_BITS)) as u8,
-            OperandKind::Zero(RegFile::General | RegFile::Uniform) => MAX_BITS,
+            OperandKind::Integer(number) => (number as u32).trailing_zeros().min(u32::from(MAX_TRAILING_ZEROS)) as u8,
+            OperandKind::Zero(RegFile::General | RegFile::Uniform) => MAX_TRAILING_ZEROS,
             _ => 0,
         }
     }
@@ -242,21 +243,21 @@ impl TrailingZeros {
             (Op::Pseudo(Pseudo::Copy), _) if data.result_count() == 1 => bits(0),
             (Op::Machine(Opcode::MOV | Opcode::UMOV), []) => bits(0),
             (Op::Machine(Opcode::IADD3), []) => bits(0).min(bits(1)).min(bits(2)),
-            (Op::Machine(Opcode::IMAD), []) => (bits(0) + bits(1)).min(bits(2)).min(MAX_BITS),
+            (Op::Machine(Opcode::IMAD), []) => (bits(0) + bits(1)).min(bits(2)).min(MAX_TRAILING_ZEROS),
             (Op::Machine(Opcode::SHF), [Symbol::L, Symbol::U32]) if sources[2] == Operand::RZ => self.shifted(&sources[0], &sources[1]),
             (Op::Machine(Opcode::LEA), []) if sources.len() == 3 => self.shifted(&sources[0], &sources[2]).min(bits(1)),
             (Op::Machine(Opcode::LOP3), [Symbol::LUT]) if data.result_count() == 1 && sources.len() == 5 => {
                 let Some(table) = sources[3].integer() else { return 0 };
-                (0..MAX_BITS).find(|&bit| !self.is_zero(table, &sources[..3], bit)).unwrap_or(MAX_BITS)
+                (0..MAX_TRAILING_ZEROS).find(|&bit| !self.is_zero(table, &sources[..3], bit)).unwrap_or(MAX_TRAILING_ZEROS)
             }
             _ => 0,
         }
     }
 
-    /// Returns the number of trailing zero bits of an operand after a left shift.
+    /// Returns the number of trailing zero bits of an operand after a left shift by `distance` bits.
     fn shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
         let Some(distance) = distance.integer().filter(|distance| (0..32).contains(distance)) else { return 0 };
-        (self.of_operand(operand) + distance as u8).min(MAX_BITS)
+        (self.of_operand(operand) + distance as u8).min(MAX_TRAILING_ZEROS)
     }
 
     /// Returns whether bit `bit` of the result of a logic operation is known to be zero: every row of the truth table that is possible for

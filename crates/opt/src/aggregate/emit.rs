@@ -35,7 +35,8 @@ pub(super) fn emit_predicate(
     result
 }
 
-/// Appends to `prelude` a test whether `a` equals `b`, combined with the predicate `other` by the operation `combination`; returns the predicate.
+/// Appends to `prelude` a test whether `a` equals `b`, combined with the predicate `other` by the operation `combination`; returns the
+/// resulting predicate.
 pub(super) fn emit_compare(
     prelude: &mut Prelude,
     function: &mut Function,
@@ -60,7 +61,7 @@ pub(super) fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Ope
     prelude.define(function, Class::R, Opcode::SEL, &[], &[a, b, condition])
 }
 
-/// Appends an `IADD3` of three words to `prelude`; returns the sum.
+/// Appends an `IADD3` of three 32-bit operands to `prelude`; returns the sum.
 pub(super) fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [result, Operand::PT, Operand::PT, terms[0], terms[1], terms[2]];
@@ -68,7 +69,7 @@ pub(super) fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [O
     result
 }
 
-/// Appends a `SHFL` that reads a word from the thread with lane number `lane`; returns the word.
+/// Appends a `SHFL` that reads a 32-bit register of the thread with lane number `lane`; returns what it reads.
 pub(super) fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
@@ -76,13 +77,13 @@ pub(super) fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, sourc
     result
 }
 
-/// Appends the addition of the value of the thread whose lane number is lower by `distance`, and returns the sum; a thread without such a
-/// neighbour keeps its value.
-pub(super) fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
+/// Appends the addition of the value that the thread with a lane number lower by `distance` has, and returns the sum; in a thread without
+/// such a neighbour the sum is its own value.
+pub(super) fn emit_add_from_lower_lane(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
     let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
-    // The predicate result of `SHFL.UP` says whether there is such a thread. If there is none, the sum must not change: the addition is
-    // guarded, and its result is tied to the old sum.
+    // The predicate result of `SHFL.UP` says whether there is a thread with that lane number. If there is none, the sum must not change:
+    // the addition is guarded, and its result is tied to the old sum.
     let prefix_sum = emit_sum(prelude, function, [value, below, Operand::RZ]);
     if let Some(&inst) = prelude.insts.last() {
         let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();

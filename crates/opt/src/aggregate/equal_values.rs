@@ -24,7 +24,7 @@ use rustc_hash::FxHashSet;
 use crate::insert_yields::{may_wait_at, waiting_headers};
 
 /// The search of [`may_mix_iterations`] visits at most this many blocks for each block of the function.
-const MAX_VISITS: usize = 16;
+const MAX_VISITS_PER_BLOCK: usize = 16;
 
 /// The values that are equal in threads that execute an instruction together.
 pub(super) struct EqualValues {
@@ -85,7 +85,7 @@ fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Unif
     }
     let post_dominators = PostDominators::compute(function, flow);
     let divergent: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
-    let mut visits_left = MAX_VISITS * flow.reverse_post_order().len();
+    let mut visits_left = MAX_VISITS_PER_BLOCK * flow.reverse_post_order().len();
     let mut last_visit: Vec<Option<Block>> = vec![None; function.blocks.len()];
     for &branch in flow.reverse_post_order() {
         if !function.terminators(branch).iter().any(|inst| divergent.contains(inst)) {

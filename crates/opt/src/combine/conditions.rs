@@ -69,8 +69,8 @@ impl Combiner {
     }
 }
 
-/// Expresses a function of a comparison's result and another predicate as one `AND`, `OR` or `XOR`. Returns the operation, and whether the
-/// result and the other predicate are inverted first.
+/// Expresses a function of a comparison's result and another predicate as one `AND`, `OR` or `XOR`. Returns the operation, whether the
+/// result of the comparison is inverted first, and whether the other predicate is.
 fn as_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     let inversions = [(false, false), (false, true), (true, false), (true, true)];
     for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {
@@ -124,7 +124,7 @@ fn with_predicate_operation(
 
 /// Returns the inverse of an integer relation.
 fn opposite_integer_relation(relation: Symbol) -> Option<Symbol> {
-    crate::unroll::bound::inverted(relation)
+    crate::unroll::bound::inverse_relation(relation)
 }
 
 /// Returns the inverse of a floating-point relation; the inverse of an ordered relation is unordered.

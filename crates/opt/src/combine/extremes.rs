@@ -11,7 +11,7 @@ use crate::rewrite::Draft;
 impl Combiner {
     /// Combines a minimum or maximum with the computation of one of its sources. Returns the rule that was applied; `None` if nothing
     /// changed.
-    pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
+    pub(super) fn combine_min_max(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let ([a, b], predicate) = min_max_operands(function, inst)?;
         // Only one source can be an immediate. A zero is replaced by the zero register, so that the other source can be the immediate.
         let [a, b] = [a, b].map(|source| if source.integer() == Some(0) { Operand::RZ } else { source });
@@ -49,7 +49,7 @@ impl Combiner {
     }
 }
 
-/// Returns the sources of a minimum or maximum of words, and the predicate that chooses between the two.
+/// Returns the sources of a 32-bit minimum or maximum, and the predicate that chooses between minimum and maximum.
 fn min_max_operands(function: &Function, inst: Inst) -> Option<([Operand; 2], Operand)> {
     let data = &function.insts[inst];
     let &[a, b, predicate] = function.sources(inst) else { return None };

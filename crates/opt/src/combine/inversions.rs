@@ -22,7 +22,7 @@ impl Combiner {
     pub(super) fn absorb_inversions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> bool {
         let mut changed = false;
         if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard
-            && let Some((origin, is_inverted)) = self.inverted_predicate(function, part)
+            && let Some((origin, is_inverted)) = self.match_inversion(function, part)
         {
             self.count_reads(function, inst, -1);
             function.insts[inst].guard = Some(Guard { kind: OperandKind::Value(origin), negated: negated != is_inverted });
@@ -34,7 +34,7 @@ impl Combiner {
             let Some(part) = operand.part().filter(|_| operand.role == Role::Plain && operand.suffixes().next().is_none()) else {
                 continue;
             };
-            let Some((origin, is_inverted)) = self.inverted_predicate(function, part) else { continue };
+            let Some((origin, is_inverted)) = self.match_inversion(function, part) else { continue };
             let mut new = Draft::from_inst(function, inst, opcode);
             let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };
             new.operands[at] = Operand { kind: OperandKind::Value(origin), signs, ..operand };
@@ -47,7 +47,7 @@ impl Combiner {
     }
 
     /// If an unguarded `PLOP3` only inverts or copies a predicate into `part`: returns that predicate, and whether it is inverted.
-    fn inverted_predicate(&self, function: &Function, part: Part) -> Option<(Part, bool)> {
+    fn match_inversion(&self, function: &Function, part: Part) -> Option<(Part, bool)> {
         if function.values[part.value].file != RegFile::Predicate {
             return None;
         }

@@ -9,8 +9,8 @@ use super::{CombineRule, Combiner, draft};
 /// Maximum number of distinct leaves of a tree: a root with three sources that have three sources each.
 const MAX_LEAVES: usize = 9;
 
-/// All permutations of three sources.
-const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+/// All orders of three sources.
+const SOURCE_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 /// An input of the `LOP3` at the root of a tree.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ struct Leaves {
 
 impl Leaves {
     /// Returns the input for an operand that is not a logic operation; adds a leaf if the operand is new.
-    fn input(&mut self, operand: Operand) -> LeafInput {
+    fn find_or_add(&mut self, operand: Operand) -> LeafInput {
         match operand.kind {
             OperandKind::Zero(RegFile::General) => return LeafInput::Constant(false),
             OperandKind::Integer(number) if number as u32 == 0 => return LeafInput::Constant(false),
@@ -83,7 +83,7 @@ impl Leaves {
     }
 }
 
-/// Returns the three sources and the truth table of a `LOP3`; `None` if it has predicates, signs or tied operands.
+/// Returns the three sources and the truth table of a `LOP3`; `None` if it has predicate operands, operand modifiers or tied operands.
 fn sources_and_table(function: &Function, inst: Inst) -> Option<([Operand; 3], u8)> {
     let ([_], [a, b, c, table, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
     let is_plain = |operand: &Operand| operand.signs.is_empty() && operand.suffixes().next().is_none();
@@ -93,7 +93,7 @@ fn sources_and_table(function: &Function, inst: Inst) -> Option<([Operand; 3], u
 }
 
 impl Combiner {
-    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones. Returns the
+    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct leaves. Returns the
     /// rule that was applied; `None` if nothing changed.
     pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         if function.insts[inst].guard.is_some() {
@@ -105,16 +105,16 @@ impl Combiner {
             let inner = self.absorbable_inst(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
             Some((inner, sources_and_table(function, inner)?))
         });
-        // Each set bit of a subset says that this source of the root is absorbed. Larger subsets are tried first.
+        // Bit n of a subset says whether source n of the root is absorbed. Larger subsets are tried first.
         let mut subsets: SmallVec<[u32; 8]> = (0..8_u32).filter(|set| (0..3).all(|at| set >> at & 1 == 0 || inner[at].is_some())).collect();
         subsets.sort_by_key(|set| std::cmp::Reverse(set.count_ones()));
         for set in subsets {
             let mut leaves = Leaves::default();
             let inputs = [0, 1, 2].map(|at| match inner[at].filter(|_| set >> at & 1 != 0) {
                 Some((_, (sources, table))) => {
-                    LogicInput::Inner(table, sources.map(|source| leaves.input(self.without_copies(function, &source))))
+                    LogicInput::Inner(table, sources.map(|source| leaves.find_or_add(self.without_copies(function, &source))))
                 }
-                None => match leaves.input(sources[at]) {
+                None => match leaves.find_or_add(sources[at]) {
                     LeafInput::Constant(bit) => LogicInput::Constant(bit),
                     LeafInput::Leaf(number) => LogicInput::Leaf(number),
                 },
@@ -143,7 +143,7 @@ impl Combiner {
         let all = 1_u32 << leaves.operands.len();
         let is_needed = |leaf: usize| (0..all).any(|bits| value(bits) != value(bits ^ 1 << leaf));
         let mut needed: SmallVec<[usize; 3]> = (0..leaves.operands.len()).filter(|&leaf| is_needed(leaf)).collect();
-        // Registers first: the usual order, with an immediate as the second source.
+        // Registers come first: an immediate is then the last source that is needed.
         needed.sort_by_key(|&leaf| leaves.operands[leaf].part().is_none());
         let result = function.results(inst)[0];
         match needed.as_slice() {
@@ -166,7 +166,7 @@ impl Combiner {
             [_] | [_, _] | [_, _, _] if !absorbed.is_empty() => {}
             _ => return None,
         }
-        let drafts = ORDERS.into_iter().map(|order| {
+        let drafts = SOURCE_ORDERS.into_iter().map(|order| {
             // For each source, the leaf that it reads; `order[i]` is the source that reads leaf i.
             let mut places: [Option<usize>; 3] = [None; 3];
             for (leaf, place) in needed.iter().zip(order) {

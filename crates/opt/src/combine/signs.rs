@@ -10,9 +10,9 @@ use crate::rewrite::Draft;
 const MINUS_ZERO: u32 = 1 << 31;
 
 impl Combiner {
-    /// Replaces sources computed as `value + -0` by that value with its signs. Adding -0 changes no value except that NaNs become quiet
-    /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself. Returns the rule that was applied; `None` if nothing
-    /// changed.
+    /// Replaces sources computed as `value + -0` by that value with its operand modifiers (negation, absolute value). Adding -0 changes no
+    /// value except that NaNs become quiet and, with `.FTZ`, subnormal numbers become zero; the reader does both itself. Returns the rule
+    /// that was applied; `None` if nothing changed.
     pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;
@@ -20,7 +20,7 @@ impl Combiner {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
-            let Some((source, sum)) = self.signed_value(function, inst, &operand) else { continue };
+            let Some((source, sum)) = self.match_signed_value(function, inst, &operand) else { continue };
             let mut new = Draft::from_inst(function, inst, opcode);
             new.operands[at] = Operand { signs: compose_signs(operand.signs, source.signs), kind: source.kind, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
@@ -31,9 +31,9 @@ impl Combiner {
         applied
     }
 
-    /// Matches an operand of `reader` that is a value with signs applied. Returns the value with these signs, and the instruction that
-    /// applies them.
-    fn signed_value(&self, function: &Function, reader: Inst, operand: &Operand) -> Option<(Operand, Inst)> {
+    /// Matches an operand of `reader` that is a negated or absolute value, computed by an `FADD` of -0. Returns the value with the
+    /// modifiers of that `FADD`, and the `FADD`.
+    fn match_signed_value(&self, function: &Function, reader: Inst, operand: &Operand) -> Option<(Operand, Inst)> {
         if operand.role != Role::Plain {
             return None;
         }
@@ -64,7 +64,7 @@ fn is_minus_zero(operand: &Operand) -> bool {
     }
 }
 
-/// Returns the composition of two sets of signs: `inner` is applied first, then `outer`.
+/// Returns the composition of two sets of operand modifiers (negation, absolute value): `inner` is applied first, then `outer`.
 pub(super) fn compose_signs(outer: Signs, inner: Signs) -> Signs {
     if outer.has(Signs::ABSOLUTE) { outer } else { outer.toggled(inner) }
 }

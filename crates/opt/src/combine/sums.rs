@@ -25,13 +25,13 @@ impl Combiner {
         }
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         let terms = terms(function, inst).filter(|_| !has_carry)?;
-        let rules = [Combiner::product_sum, Combiner::shifted_sum, Combiner::sum_of_sum];
+        let rules = [Combiner::combine_product_sum, Combiner::combine_shifted_sum, Combiner::combine_sum_of_sum];
         rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
     }
 
     /// Combines `a * b + c` into one `IMAD`, where term `at` is the product. Returns the rule that was applied; `None` if nothing changed.
-    fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
-        let other = *only_other(terms, at)?;
+    fn combine_product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(terms, at)?;
         let product = self.absorbable_inst(function, inst, &terms[at], Opcode::IMAD, &[])?;
         let [a, b, addend] = *function.sources(product) else { return None };
         let is_plain = [a, b, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
@@ -44,10 +44,10 @@ impl Combiner {
     }
 
     /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift. Returns the rule that was applied; `None` if nothing changed.
-    fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
-        let other = *only_other(terms, at)?;
+    fn combine_shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(terms, at)?;
         let shift = self.absorbable_inst(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
-        let (a, distance) = left_shift(function, shift)?;
+        let (a, distance) = match_left_shift(function, shift)?;
         let is_plain = [a, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
         if !is_plain {
             return None;
@@ -61,7 +61,7 @@ impl Combiner {
 
     /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up. Returns the rule that was
     /// applied; `None` if nothing changed.
-    fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
+    fn combine_sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let inner = self.absorbable_inst(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
         let signs = terms[at].signs;
@@ -84,7 +84,8 @@ impl Combiner {
         Some(CombineRule::Sum)
     }
 
-    /// Overwrites an addition with a draft, with the sources in an order that the target can encode; `None` if there is none.
+    /// Overwrites an addition with a draft, with the sources in an order that the target can encode. Returns `None` and changes nothing if
+    /// there is no such order.
     fn store_sum(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: Inst) -> Option<()> {
         let found = self.first_encodable(function, inst, order::orders(&draft))?;
         self.replace(function, inst, found, &[absorbed]);
@@ -111,11 +112,11 @@ impl Combiner {
         }
         let [low_terms, high_terms] = [terms(function, lower)?, terms(function, upper)?];
         let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
-            let base = *only_other(&low_terms, at)?;
+            let base = *other_summand(&low_terms, at)?;
             (0..high_terms.len()).find_map(|upper_at| {
-                // A 32-bit summand, extended with zeros, has no addition of its upper word.
-                let upper_base = if high_terms.len() == 1 { Operand::RZ } else { *only_other(&high_terms, upper_at)? };
-                let shift = self.wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
+                // A 32-bit summand that is extended with zeros adds nothing to the upper word.
+                let upper_base = if high_terms.len() == 1 { Operand::RZ } else { *other_summand(&high_terms, upper_at)? };
+                let shift = self.match_wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
                 Some((shift, base, upper_base))
             })
         })?;
@@ -140,13 +141,13 @@ impl Combiner {
     }
 
     /// Matches two operands that are the halves of a 64-bit left shift by less than 32 bits.
-    fn wide_shift(&self, function: &Function, low: &Operand, high: &Operand) -> Option<WideShift> {
+    fn match_wide_shift(&self, function: &Function, low: &Operand, high: &Operand) -> Option<WideShift> {
         if !low.signs.is_empty() || !high.signs.is_empty() {
             return None;
         }
         let lower = self.defining_inst(function, low, Opcode::SHF, &[Symbol::L, Symbol::U32])?;
         let upper = self.defining_inst(function, high, Opcode::SHF, &[Symbol::L, Symbol::U64, Symbol::HI])?;
-        let (a, distance) = left_shift(function, lower)?;
+        let (a, distance) = match_left_shift(function, lower)?;
         let [low_bits, upper_distance, above] = *function.sources(upper) else { return None };
         let same_bits = self.without_copies(function, &low_bits) == self.without_copies(function, &a);
         let is_plain = [a, low_bits, above].iter().all(|operand| operand.signs.is_empty());
@@ -171,14 +172,15 @@ struct WideShift {
     insts: [Inst; 2],
 }
 
-/// Returns the shifted value and the distance of a 32-bit left shift by 1 to 31 bits; `None` for other instructions.
-fn left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand)> {
+/// Matches a 32-bit left shift by 1 to 31 bits; `None` for other instructions. Returns the shifted value and the distance in bits.
+fn match_left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand)> {
     let [a, distance, zero] = *function.sources(inst) else { return None };
     let is_shift = matches!(distance.kind, OperandKind::Integer(1..=31)) && zero == Operand::RZ && a.part().is_some();
     is_shift.then_some((a, distance))
 }
 
-/// Returns the nonzero summands of an `IADD3`; `None` if one has a sign other than negation, or if an operand is tied.
+/// Returns the nonzero summands of an `IADD3`; `None` if one has an operand modifier other than negation (bitwise NOT, absolute value), or
+/// if one is a tied operand (the old value of the result).
 pub(super) fn terms(function: &Function, inst: Inst) -> Option<Terms> {
     let sources = function.sources(inst);
     let is_sum = |operand: &Operand| {
@@ -189,8 +191,8 @@ pub(super) fn terms(function: &Function, inst: Inst) -> Option<Terms> {
     Some(summands.iter().copied().filter(|operand| operand.kind != OperandKind::Zero(RegFile::General)).collect())
 }
 
-/// Returns the summand other than `at`; `None` unless there are exactly two.
-fn only_other(terms: &Terms, at: usize) -> Option<&Operand> {
+/// Returns the summand other than summand `at`; `None` unless there are exactly two summands.
+fn other_summand(terms: &Terms, at: usize) -> Option<&Operand> {
     match terms.as_slice() {
         [first, second] => Some(if at == 0 { second } else { first }),
         _ => None,

@@ -17,7 +17,7 @@ use super::{CombineRule, Combiner};
 use crate::rewrite::{Draft, single_register};
 
 /// The sign bit of the upper word.
-const SIGN: u32 = 1 << 31;
+const SIGN_BIT: u32 = 1 << 31;
 
 impl Combiner {
     /// Replaces sources whose sign was changed by a logic operation by the original doubles with sign modifiers. Returns the rule that was
@@ -26,7 +26,7 @@ impl Combiner {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
-            let Some((part, signs)) = self.signed_double(function, &operand) else { continue };
+            let Some((part, signs)) = self.match_signed_double(function, &operand) else { continue };
             let mut new = Draft::from_inst(function, inst, opcode);
             new.operands[at] = Operand { signs: compose_signs(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
@@ -39,7 +39,7 @@ impl Combiner {
 
     /// If a source is a double whose sign was changed by a logic operation: returns the original double and the sign modifiers with the
     /// same effect.
-    fn signed_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
+    fn match_signed_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
         let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
         if function.values[part.value].file != RegFile::General {
             return None;
@@ -55,9 +55,9 @@ impl Combiner {
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(changed.value);
         let &[high, mask, Operand::RZ, table, _] = function.sources(inst) else { return None };
         let signs = match (mask.integer()? as u32, table.integer()? as u8) {
-            (SIGN, 0x3c) => Signs::NEGATE,
-            (mask, 0xc0) if mask == !SIGN => Signs::ABSOLUTE,
-            (SIGN, 0xfc) => Signs::ABSOLUTE.with(Signs::NEGATE),
+            (SIGN_BIT, 0x3c) => Signs::NEGATE,
+            (mask, 0xc0) if mask == !SIGN_BIT => Signs::ABSOLUTE,
+            (SIGN_BIT, 0xfc) => Signs::ABSOLUTE.with(Signs::NEGATE),
             _ => return None,
         };
         let high = self.definitions.origin(function, high.part().filter(|_| high.signs.is_empty())?);

@@ -7,7 +7,8 @@
 //! %11:R, PT, PT = IADD3.X %8, %5, RZ, %10, !PT                    %11:R, PT, PT = IADD3.X %1, %3, %5, %10, %12
 //! ```
 //!
-//! The sum of three words carries at most twice: the first carry says whether at least once, the second whether twice.
+//! The sum of three 32-bit words carries at most twice: the first carry says whether it carries at least once, the second whether it
+//! carries twice.
 
 use oriole_ir::{Class, Function, Inst, Operand, Value};
 use oriole_isa::{Opcode, Symbol};
@@ -31,12 +32,12 @@ impl Combiner {
     /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves. Returns the rule that
     /// was applied; `None` if nothing changed.
     pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
-        let outer = self.wide_sum(function, upper)?;
+        let outer = self.match_wide_sum(function, upper)?;
         let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];
         let (inner, lower_sources, upper_sources) = (0..lower_terms.len()).find_map(|lower_at| {
             (0..upper_terms.len()).find_map(|upper_at| {
                 let inner_upper = self.absorbable_inst(function, upper, &upper_terms[upper_at], Opcode::IADD3, &[Symbol::X])?;
-                let inner = self.wide_sum(function, inner_upper)?;
+                let inner = self.match_wide_sum(function, inner_upper)?;
                 let is_lower = self.absorbable_sum(function, outer.lower, &lower_terms[lower_at]) == Some(inner.lower);
                 let lower = replace_summand(&lower_terms, lower_at, &plain_terms(function, inner.lower)?)?;
                 let upper = replace_summand(&upper_terms, upper_at, &plain_terms(function, inner.upper)?)?;
@@ -66,7 +67,7 @@ impl Combiner {
     }
 
     /// Matches the addition of the upper halves of a 64-bit sum. Both additions are unguarded, and no other instruction reads the carry.
-    fn wide_sum(&self, function: &Function, upper: Inst) -> Option<WideSum> {
+    fn match_wide_sum(&self, function: &Function, upper: Inst) -> Option<WideSum> {
         let [_, _, _, carry, never] = function.sources(upper) else { return None };
         let is_upper = *never == Operand::PT.inverted_predicate() && carry.signs.is_empty();
         let has_carry_out = function.results(upper).iter().skip(1).any(|result| result.value().is_some());
@@ -82,7 +83,7 @@ impl Combiner {
         (is_lower && is_carry && is_near && is_only_reader).then_some(WideSum { lower, upper })
     }
 
-    /// Returns the addition with a carry that computes a source which only `reader` reads.
+    /// Returns the `IADD3` in the block of `reader` that computes a source which only `reader` reads; the `IADD3` may write a carry.
     fn absorbable_sum(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;
@@ -93,8 +94,8 @@ impl Combiner {
     }
 }
 
-/// Returns the summands of an addition; `None` if one has a sign. A negated zero register counts as a summand with a sign, because it
-/// produces a carry.
+/// Returns the summands of an addition; `None` if one has an operand modifier, such as negation. A negated zero register counts too,
+/// because it produces a carry.
 fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
     terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }

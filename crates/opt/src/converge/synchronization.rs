@@ -50,13 +50,14 @@ impl WarpConvergence<'_> {
             let mut insts: Vec<Inst> = Vec::new();
             for &inst in &function.blocks[block].insts.clone() {
                 if is_diverged && is_matrix(function, inst) {
-                    // Uniform registers of the operands are written after the synchronization, not by parts of the warp.
+                    // The synchronization goes before the computations that precede the instruction: they may write uniform registers that
+                    // it reads, which the whole warp has to write together.
                     let guard = function.insts[inst].guard;
                     let is_computation = |&&inst: &&Inst| {
                         matches!(function.insts[inst].op, Op::Machine(_)) && function.insts[inst].op.effect() == Effect::None
                     };
                     let computations = insts.iter().rev().take_while(is_computation).filter(|_| guard.is_none()).count();
-                    let synchronization = full_synchronization(function, target, inst);
+                    let synchronization = new_full_synchronization(function, target, inst);
                     insts.insert(insts.len() - computations, synchronization);
                     added += 1;
                 }
@@ -95,9 +96,9 @@ impl WarpConvergence<'_> {
         removed
     }
 
-    /// Returns by block whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a region it
-    /// is converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait there for each
-    /// other.
+    /// Returns, for each block, whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a
+    /// region it is converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait
+    /// there for each other.
     fn diverged_blocks(&self, function: &Function, definitions: &Definitions) -> Vec<bool> {
         let mut is_exit = vec![false; function.blocks.len()];
         let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
@@ -105,8 +106,8 @@ impl WarpConvergence<'_> {
             is_exit[region.exit.position()] = true;
             exits.entry(region.entry).or_default().push(region.exit);
         }
-        // In a block that only some threads reach, the others may be at another `WARPSYNC` of all threads. All threads go on then, but from
-        // different places, so the warp is converged after the block only if all threads reach it.
+        // In a block that only some threads reach, the others may be at another `WARPSYNC` of all threads. All threads then continue, but
+        // at different instructions, so the warp is converged after the block only if all threads reach it.
         let post_dominators = PostDominators::compute(function, self.flow);
         let ends_diverged = |block: Block, start: bool| {
             let end = function.blocks[block].insts.iter().fold(start, |state, &inst| is_diverged_after(function, definitions, inst, state));
@@ -138,8 +139,8 @@ impl WarpConvergence<'_> {
     }
 }
 
-/// Makes a `WARPSYNC` of all threads with the guard and the location of another instruction.
-fn full_synchronization(function: &mut Function, target: Target, like: Inst) -> Inst {
+/// Creates a `WARPSYNC` of all threads with the guard and the source location of `like`.
+fn new_full_synchronization(function: &mut Function, target: Target, like: Inst) -> Inst {
     let guard = function.insts[like].guard;
     let location = function.insts[like].location;
     // Targets with clusters have a form without a mask.
@@ -160,7 +161,7 @@ fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst,
         Some(Opcode::CALL) => true,
         Some(Opcode::WARPSYNC) if data.modifiers.contains(&Symbol::EXCLUSIVE) => true,
         Some(Opcode::WARPSYNC) if is_full_synchronization(function, definitions, inst) => false,
-        // A synchronization is inserted before it, unless the warp is converged.
+        // The pass inserts a `WARPSYNC` before this instruction unless the warp is converged.
         Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
         _ => is_diverged,
     }

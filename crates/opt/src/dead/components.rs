@@ -26,8 +26,8 @@ use super::narrow_results::{self, NarrowableInst, NewRegisters};
 
 /// The mask of a fetch that writes all four components. It is not written in the instruction text.
 const ALL_COMPONENTS: u32 = 0xf;
-/// Number of components in the second result.
-const LOWER_COUNT: u8 = 2;
+/// Maximum number of components in the second result; further ones are in the first.
+const MAX_LOWER_COMPONENTS: u8 = 2;
 
 /// A texture fetch that writes a component which no instruction reads.
 struct PartlyReadFetch {
@@ -41,7 +41,7 @@ struct PartlyReadFetch {
     mask: u32,
     /// Bit set of the components that are read; bit n is the n-th component written.
     read_components: u32,
-    /// Whether a reader prevents any change: a tied operand has the width of its result.
+    /// Whether a tied operand reads the result: it must have as many registers as its own result, so the fetch cannot be narrowed.
     has_tied_reader: bool,
     /// For each read of several registers of a result: the number of its first component, and the number of components.
     read_ranges: SmallVec<[(u8, u8); 4]>,
@@ -59,7 +59,7 @@ impl NarrowableInst for PartlyReadFetch {
         if !matches!(opcode, Opcode::TEX | Opcode::TLD | Opcode::TLD4 | Opcode::TXD) {
             return None;
         }
-        // A tied operand has the width of its result.
+        // A tied operand has as many registers as the result, so the result cannot be narrowed.
         let sources = function.sources(inst);
         if sources.iter().any(|source| matches!(source.role, Role::Tied(_))) {
             return None;
@@ -93,7 +93,7 @@ impl NarrowableInst for PartlyReadFetch {
 
     /// Records that an operand with this role reads a part of a result.
     fn note_use(&mut self, part: Part, role: Role) {
-        let first = if part.value == self.lower_result { part.first } else { LOWER_COUNT + part.first };
+        let first = if part.value == self.lower_result { part.first } else { MAX_LOWER_COMPONENTS + part.first };
         self.read_components |= ((1 << part.count) - 1) << first;
         self.has_tied_reader |= matches!(role, Role::Tied(_));
         if part.count > 1 {
@@ -114,8 +114,8 @@ impl NarrowableInst for PartlyReadFetch {
         let written: SmallVec<[u32; 4]> = (0..4).filter(|component| self.mask >> component & 1 != 0).collect();
         let mask = (0..count).filter(|&number| read >> number & 1 != 0).fold(0, |mask, number| mask | 1 << written[usize::from(number)]);
         let new_value = |function: &mut Function, width: u8| function.new_value(Class::new(RegFile::General, width));
-        let lower = new_value(function, wanted.min(LOWER_COUNT));
-        let upper = (wanted > LOWER_COUNT).then(|| new_value(function, wanted - LOWER_COUNT));
+        let lower = new_value(function, wanted.min(MAX_LOWER_COMPONENTS));
+        let upper = (wanted > MAX_LOWER_COMPONENTS).then(|| new_value(function, wanted - MAX_LOWER_COMPONENTS));
         let old: SmallVec<[Operand; 12]> = function.operands(self.inst).iter().copied().collect();
         let results = function.insts[self.inst].result_count();
         let mut operands = old.clone();
@@ -133,8 +133,8 @@ impl NarrowableInst for PartlyReadFetch {
         }
         for number in (0..count).filter(|&number| read >> number & 1 != 0) {
             let location = |number: u8, lower: Value, upper: Option<Value>| match number {
-                0..LOWER_COUNT => Some((lower, number)),
-                _ => upper.map(|upper| (upper, number - LOWER_COUNT)),
+                0..MAX_LOWER_COMPONENTS => Some((lower, number)),
+                _ => upper.map(|upper| (upper, number - MAX_LOWER_COMPONENTS)),
             };
             let old = location(number, self.lower_result, self.upper_result);
             let new = location(Self::narrowed_index(read, number), lower, upper);
@@ -156,7 +156,7 @@ impl PartlyReadFetch {
     fn keeps_ranges_adjacent(&self, read: u32) -> bool {
         self.read_ranges.iter().all(|&(first, count)| {
             let new = Self::narrowed_index(read, first);
-            let is_within_one = new >= LOWER_COUNT || new + count <= LOWER_COUNT;
+            let is_within_one = new >= MAX_LOWER_COMPONENTS || new + count <= MAX_LOWER_COMPONENTS;
             is_within_one && new % 2 == first % 2
         })
     }

@@ -28,7 +28,7 @@ struct VectorLoad {
     width: u8,
     /// Bit set of the registers of the result that are read; bit n is register n.
     read_registers: u32,
-    /// Whether a reader prevents any change: a tied operand has the width of its result.
+    /// Whether a tied operand reads the result: it must have as many registers as its own result, so the load cannot be narrowed.
     has_tied_reader: bool,
 }
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 /// For each register of a replaced value, the new value and the index of the register in it. A register is a value and an index.
 pub(super) type NewRegisters = FxHashMap<(Value, u8), (Value, u8)>;
 
-/// An instruction whose results can be narrowed, with the registers of the results that are read.
+/// An instruction whose results can be narrowed, with a record of the registers of its results that other instructions read.
 pub(super) trait NarrowableInst: Sized {
     /// Matches an instruction whose results can be narrowed; `None` for other instructions. No register counts as read yet.
     fn match_inst(function: &Function, inst: Inst) -> Option<Self>;

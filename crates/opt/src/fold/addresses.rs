@@ -1,6 +1,6 @@
 //! Folds constants that are added to an address into the offset of the access, and constant additions into each other.
 
-use super::{MAX_SUMS, OperandFolder};
+use super::{MAX_FOLDED_ADDITIONS, OperandFolder};
 use crate::alternatives::mnemonic;
 use crate::definitions::KnownWord;
 use crate::rewrite::{Draft, single_register};
@@ -28,8 +28,8 @@ pub(super) enum FoldedBase {
 }
 
 impl OperandFolder {
-    /// Records that the offset of an address cannot take a constant.
-    fn record_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
+    /// Records that a constant could not be added to the offset of an address.
+    fn record_rejected_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
         self.alternatives.reject("fold", inst, || {
             let form = format!("an address whose offset takes the addition of {constant:#x}");
             (form, format!("the sum does not fit into the offset of {}", mnemonic(function, inst)))
@@ -52,11 +52,11 @@ impl OperandFolder {
 
     /// Moves constants from a 32-bit base to the offset, one addition after the other.
     fn fold_narrow_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
-        for _ in 0..MAX_SUMS {
+        for _ in 0..MAX_FOLDED_ADDITIONS {
             let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
             let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
-                self.record_offset(function, inst, sum.constant);
+                self.record_rejected_offset(function, inst, sum.constant);
                 return;
             }
             draft.store(function, inst);
@@ -69,7 +69,7 @@ impl OperandFolder {
         let (mut low, mut high) = (single_register(base, 0), single_register(base, 1));
         let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
         let mut number = 0_i64;
-        for _ in 0..MAX_SUMS {
+        for _ in 0..MAX_FOLDED_ADDITIONS {
             let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
             (low, high) = (next_low, next_high);
             number = number.wrapping_add(added);
@@ -77,13 +77,13 @@ impl OperandFolder {
             sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
-            // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
-            // test instead of the halves.
+            // Whether an address is encodable does not depend on which register pair is its base, so the test uses an aligned pair in place
+            // of the halves.
             let as_pair = BasePlusConstant { base: FoldedBase::Registers(base), constant: sum.constant };
             let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
-                self.record_offset(function, inst, sum.constant);
+                self.record_rejected_offset(function, inst, sum.constant);
                 continue;
             }
             if let FoldedBase::Halves(low, high) = sum.base {
@@ -123,7 +123,7 @@ impl OperandFolder {
         if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
             return None;
         }
-        let (upper, high) = self.register_and_constant(function, &[*first, *second, *third])?;
+        let (upper, high) = self.match_register_and_constant(function, &[*first, *second, *third])?;
         Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
     }
 
@@ -131,7 +131,7 @@ impl OperandFolder {
     /// carry-out predicate, `None` if the instruction does not write one.
     fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
         let (summands, carry) = self.match_sum(function, part)?;
-        let (base, number) = self.register_and_constant(function, &summands)?;
+        let (base, number) = self.match_register_and_constant(function, &summands)?;
         Some((base, number, carry))
     }
 
@@ -152,7 +152,7 @@ impl OperandFolder {
 
     /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
     /// constants.
-    pub(super) fn register_and_constant(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
+    pub(super) fn match_register_and_constant(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
         let mut register = None;
         let mut number = None;
         for summand in summands {
@@ -238,7 +238,7 @@ fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Dr
     Some(draft)
 }
 
-/// Returns two registers as one part of a value; `None` if they are not an aligned pair of it.
+/// Returns two registers as one register pair; `None` if they are not an aligned pair of one value.
 pub(super) fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
     let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
     (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })

@@ -11,15 +11,15 @@ use crate::definitions::Definitions;
 /// The packs that folding has created. They are inserted into the blocks at the end of the pass, in one walk.
 #[derive(Default)]
 pub(super) struct PackedBases {
-    /// For each lower and upper half, the pair that a pack makes of them.
+    /// For the lower and the upper half of each base, the register pair that a pack makes of them.
     pairs: FxHashMap<(Part, Part), Part>,
     /// For each instruction, the packs to insert after it.
     packs_after: FxHashMap<Inst, Vec<Inst>>,
-    /// Computed when the first pack is created.
+    /// The positions of all instructions; `None` until the first pack is created.
     inst_positions: Option<InstPositions>,
 }
 
-/// The positions of all instructions.
+/// The positions of all instructions, to find the later one of two definitions.
 struct InstPositions {
     /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,

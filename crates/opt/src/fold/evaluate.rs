@@ -7,7 +7,7 @@ use oriole_isa::{Opcode, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
-use crate::known::{OperandFacts, logic};
+use crate::known::{OperandFacts, evaluate_logic};
 use crate::rewrite::single_register;
 
 /// The compile-time constant results of an instruction.
@@ -20,7 +20,7 @@ pub(super) struct KnownResults {
 }
 
 impl KnownResults {
-    /// Returns the results of an instruction that writes one word and no predicate.
+    /// Returns the results of an instruction that writes one 32-bit word and no predicate.
     fn word(word: u32) -> Option<KnownResults> {
         KnownResults::integer(word.into())
     }
@@ -33,7 +33,7 @@ impl KnownResults {
 
 /// The sources of an instruction, all compile-time constants.
 struct ConstantSources {
-    /// The integer sources in operand order, each with the signs that are not applied yet.
+    /// The integer sources in operand order, each with its operand modifiers (negation, bitwise NOT), which are not applied yet.
     integers: SmallVec<[(u64, Signs); 4]>,
     /// The predicate sources in operand order, with their inversion applied.
     predicates: SmallVec<[bool; 2]>,
@@ -69,9 +69,9 @@ impl ConstantSources {
         Some(sources)
     }
 
-    /// Returns the lower words of the integer sources with their signs applied; `None` unless there are exactly `N` sources.
+    /// Returns the lower 32 bits of the integer sources with their modifiers applied; `None` unless there are exactly `N` sources.
     fn words<const N: usize>(&self) -> Option<[u32; N]> {
-        let words: Option<SmallVec<[u32; 4]>> = self.integers.iter().map(|&(number, signs)| apply_sign(number as u32, signs)).collect();
+        let words: Option<SmallVec<[u32; 4]>> = self.integers.iter().map(|&(number, signs)| apply_modifier(number as u32, signs)).collect();
         words?.as_slice().try_into().ok()
     }
 
@@ -79,12 +79,12 @@ impl ConstantSources {
     fn carry_summand(&self, at: usize) -> Option<u64> {
         let (number, signs) = *self.integers.get(at)?;
         let word = number as u32;
-        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { apply_sign(word, signs).map(u64::from) }
+        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { apply_modifier(word, signs).map(u64::from) }
     }
 }
 
-/// Returns a word with a sign applied; `None` for signs that integers do not have.
-fn apply_sign(word: u32, signs: Signs) -> Option<u32> {
+/// Returns a 32-bit word with an operand modifier applied, negation or bitwise NOT; `None` for other modifiers.
+fn apply_modifier(word: u32, signs: Signs) -> Option<u32> {
     match signs {
         Signs::NONE => Some(word),
         Signs::NEGATE => Some(word.wrapping_neg()),
@@ -93,7 +93,7 @@ fn apply_sign(word: u32, signs: Signs) -> Option<u32> {
     }
 }
 
-/// Returns the compile-time constant in an operand of one or two registers, without its signs.
+/// Returns the compile-time constant in an operand of one or two registers, without applying the modifiers of the operand.
 fn known_integer(function: &Function, definitions: &Definitions, source: &Operand) -> Option<u64> {
     let word = |part| match definitions.known_content(function, part)? {
         KnownWord::Integer(number) => Some(u64::from(number)),
@@ -114,18 +114,18 @@ fn known_integer(function: &Function, definitions: &Definitions, source: &Operan
 /// Returns the results of an unguarded integer instruction; `None` for other instructions and if a source is not known.
 pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<KnownResults> {
     let operation = match opcode {
-        Opcode::IADD3 => sum,
-        Opcode::IMAD => product,
-        Opcode::LEA => shifted_sum,
-        Opcode::SHF => shift,
-        Opcode::LOP3 => bitwise_logic,
-        Opcode::PRMT => permute_bytes,
-        Opcode::SEL => select,
-        Opcode::ISETP => compare,
-        Opcode::PLOP3 => predicate_logic,
-        Opcode::IMNMX | Opcode::VIMNMX => min_max,
-        Opcode::IABS | Opcode::POPC | Opcode::FLO | Opcode::BREV => bit_operation,
-        Opcode::SGXT | Opcode::BMSK => bit_field,
+        Opcode::IADD3 => evaluate_sum,
+        Opcode::IMAD => evaluate_product,
+        Opcode::LEA => evaluate_shifted_sum,
+        Opcode::SHF => evaluate_shift,
+        Opcode::LOP3 => evaluate_bitwise_logic,
+        Opcode::PRMT => evaluate_permutation,
+        Opcode::SEL => evaluate_select,
+        Opcode::ISETP => evaluate_compare,
+        Opcode::PLOP3 => evaluate_predicate_logic,
+        Opcode::IMNMX | Opcode::VIMNMX => evaluate_min_max,
+        Opcode::IABS | Opcode::POPC | Opcode::FLO | Opcode::BREV => evaluate_bit_operation,
+        Opcode::SGXT | Opcode::BMSK => evaluate_bit_field,
         _ => return None,
     };
     // Cheap test first: constant-bank words are not known at compile time.
@@ -149,7 +149,7 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
 
 /// Evaluates `IADD3`: the sum of three summands and up to two carries in. The first carry result is whether the sum exceeds 32 bits at
 /// least once, the second whether it does so twice.
-fn sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let carries = match (modifiers, sources.predicates.as_slice()) {
         ([], []) => 0,
         ([Symbol::X], [one, other]) => u64::from(*one) + u64::from(*other),
@@ -163,7 +163,7 @@ fn sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<Kno
 }
 
 /// Evaluates `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
-fn product(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_product(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let &[(a, _), (b, _), (c, _)] = sources.integers.as_slice() else { return None };
     let (a, b) = (a as u32, b as u32);
@@ -181,15 +181,15 @@ fn product(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option
 }
 
 /// Evaluates `LEA`: `(a << n) + b` with its carry.
-fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let [a, b, distance] = sources.words::<3>().filter(|_| is_plain && modifiers.is_empty())?;
     let sum = u64::from(a << (distance & 31)) + u64::from(b);
     Some(KnownResults { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 != 0, false]) })
 }
 
-/// Evaluates `SHF`: one word of the shifted pair `high:low`.
-fn shift(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+/// Evaluates `SHF`: one word of the shifted register pair `high:low`.
+fn evaluate_shift(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let known = [Symbol::L, Symbol::R, Symbol::W, Symbol::U32, Symbol::S32, Symbol::U64, Symbol::S64, Symbol::HI];
     let has = |symbol| modifiers.contains(&symbol);
     let [low, amount, high] = sources.words::<3>().filter(|_| modifiers.iter().all(|modifier| known.contains(modifier)))?;
@@ -205,14 +205,14 @@ fn shift(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<K
 }
 
 /// Evaluates `LOP3`: a bitwise function of three words, given by a truth table; the predicate result is whether the word is nonzero.
-fn bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.predicates.as_slice() == [false])?;
-    let word = logic(i64::from(table), a, b, c);
+    let word = evaluate_logic(i64::from(table), a, b, c);
     Some(KnownResults { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
 }
 
-/// Evaluates `PRMT`: four bytes of the pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
-fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+/// Evaluates `PRMT`: four bytes of the register pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
+fn evaluate_permutation(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, selectors, b] = sources.words::<3>().filter(|_| modifiers.is_empty())?;
     let pair = u64::from(b) << 32 | u64::from(a);
     let byte = |index: u32| {
@@ -225,13 +225,13 @@ fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> 
 }
 
 /// Evaluates `SEL`: the first word if the predicate is true, else the second.
-fn select(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_select(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.predicates.as_slice()) else { return None };
     KnownResults::word(if first { a } else { b })
 }
 
 /// Evaluates `ISETP`: compares words and combines the result with a predicate. With `.EX`, equal words take the result for the lower words.
-fn compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [relation, rest @ ..] = modifiers else { return None };
     let [a, b] = sources.words::<2>()?;
     let (is_unsigned, rest) = if let [Symbol::U32, rest @ ..] = rest { (true, rest) } else { (false, rest) };
@@ -260,7 +260,7 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option
 }
 
 /// Evaluates `PLOP3`: two truth tables of three predicates.
-fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
     (modifiers == [Symbol::LUT])
@@ -268,7 +268,7 @@ fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -
 }
 
 /// Evaluates `IMNMX` and `VIMNMX`: the smaller word if the predicate is true, else the larger one.
-fn min_max(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_min_max(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let is_less = match modifiers {
         [] | [Symbol::S32] => (a as i32) < (b as i32),
@@ -279,11 +279,11 @@ fn min_max(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option
 }
 
 /// Evaluates `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one) and `BREV` (bit reversal).
-fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a] = sources.words::<1>()?;
     // Index of the highest set bit, counted from bit 0; all ones if none is set.
     let leading = |bits: u32| if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() };
-    // The same, counted from bit 31 downwards.
+    // Index of the highest set bit, counted from bit 31 downwards; all ones if none is set.
     let distance = |bits: u32| if bits == 0 { u32::MAX } else { bits.leading_zeros() };
     KnownResults::word(match (opcode, modifiers) {
         (Opcode::IABS, []) => (a as i32).unsigned_abs(),
@@ -298,7 +298,7 @@ fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources
 }
 
 /// Evaluates `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` ones from bit `a` on); `n` and `a` count as at most 32.
-fn bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+fn evaluate_bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, count] = sources.words::<2>()?;
     let count = count.min(32);
     let ones = |count: u32| (1_u64 << count) - 1;

@@ -25,19 +25,19 @@ use super::addresses::{FoldedBase, aligned_pair};
 use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
-/// The modifier of copies that fill the bytes after the copied ones with zeros.
-const FILL: &str = ".ZFILL";
+/// The modifier of asynchronous copies that fill the target with zeros after the copied bytes.
+const ZERO_FILL: &str = ".ZFILL";
 
 impl OperandFolder {
     /// Removes `.ZFILL` from a copy that copies all bytes or none, and simplifies its address and predicate.
-    pub(super) fn drop_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
-        if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == FILL) {
+    pub(super) fn remove_zero_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+        if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == ZERO_FILL) {
             return;
         }
         let is_source = |operand: &Operand| matches!(operand.role, Role::Bracket(_)) && general_pair(function, operand).is_some();
         let Some(at) = function.operands(inst).iter().position(is_source) else { return };
         let Some(pair) = general_pair(function, &function.operands(inst)[at]) else { return };
-        let Some(base) = self.base_plus_zero(function, pair) else { return };
+        let Some(base) = self.match_base_plus_zero(function, pair) else { return };
         let base = match base {
             FoldedBase::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
             FoldedBase::Registers(base) => Some(base),
@@ -45,7 +45,7 @@ impl OperandFolder {
         };
         let Some(base) = base else { return };
         function.operands_mut(inst)[at].kind = OperandKind::Value(base);
-        let modifiers = function.insts[inst].modifiers.iter().copied().filter(|modifier| modifier.spelling() != FILL);
+        let modifiers = function.insts[inst].modifiers.iter().copied().filter(|modifier| modifier.spelling() != ZERO_FILL);
         function.insts[inst].modifiers = modifiers.collect();
         let is_predicate = |operand: &Operand| operand.value().is_some_and(|value| function.values[value].file == RegFile::Predicate);
         if let Some(at) = function.operands(inst).iter().position(is_predicate)
@@ -57,7 +57,7 @@ impl OperandFolder {
     }
 
     /// Matches a 64-bit address that is a base plus a value that is always zero. Returns the base.
-    fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<FoldedBase> {
+    fn match_base_plus_zero(&self, function: &Function, pair: Part) -> Option<FoldedBase> {
         let (low, carry) = self.match_zero_addition(function, single_register(pair, 0))?;
         let origin = self.definitions.origin(function, single_register(pair, 1));
         let inst = self.definitions.unguarded(function, origin.value)?;
@@ -68,7 +68,7 @@ impl OperandFolder {
         if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
             return None;
         }
-        let (high, 0) = self.register_and_constant(function, &[*first, *second, *third])? else { return None };
+        let (high, 0) = self.match_register_and_constant(function, &[*first, *second, *third])? else { return None };
         Some(aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers))
     }
 
@@ -83,7 +83,7 @@ impl OperandFolder {
     }
 }
 
-/// Returns the pair of general registers that an operand is; `None` if it is not one.
+/// Returns the pair of general registers that an operand reads; `None` for other operands.
 fn general_pair(function: &Function, operand: &Operand) -> Option<Part> {
     operand.part().filter(|part| part.count == 2 && function.values[part.value].file == RegFile::General)
 }

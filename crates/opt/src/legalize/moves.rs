@@ -124,8 +124,8 @@ struct MoveBuilder<'a> {
 }
 
 impl MoveBuilder<'_> {
-    /// Moves an operand to `width` registers. Returns the operand that reads them, with the signs that were not applied; `None` if it
-    /// cannot be moved.
+    /// Moves an operand to `width` registers. Returns the operand that reads them, with the operand modifiers that were not applied; `None`
+    /// if it cannot be moved.
     fn move_operand(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
         let kind = match operand.kind {
             OperandKind::Integer(number) => self.move_immediate(number, width, move_kind.file),
@@ -196,7 +196,7 @@ impl MoveBuilder<'_> {
         let opcode = match (file, move_kind.file) {
             (own, wanted) if own == wanted => return move_kind.applies_signs.then(|| part.into()),
             (RegFile::Uniform, RegFile::General) => Opcode::MOV,
-            (RegFile::General, RegFile::Uniform) if self.needs_uniform() => Opcode::R2UR,
+            (RegFile::General, RegFile::Uniform) if self.may_read_uniform() => Opcode::R2UR,
             _ => return None,
         };
         let parts: SmallVec<[Operand; 4]> = (0..part.count)
@@ -206,13 +206,13 @@ impl MoveBuilder<'_> {
     }
 
     /// Returns whether the instruction may have uniform-register operands: it executes on the uniform datapath or accesses memory.
-    fn needs_uniform(&self) -> bool {
+    fn may_read_uniform(&self) -> bool {
         let properties = self.opcode.properties();
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
-    /// Applies signs to an operand with separate instructions, and returns the result; the signs of floating-point operands change the sign
-    /// bit. `None` if that is not possible.
+    /// Applies operand modifiers (negation, absolute value, inversion) by separate instructions, and returns the result; for floating-point
+    /// operands these change the sign bit. `None` if that is not possible.
     fn apply_signs(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
         let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {

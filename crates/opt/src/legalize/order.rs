@@ -24,7 +24,7 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
         Opcode::IADD3 => found.extend(
             [(1, 2), (0, 2)]
                 .into_iter()
-                .filter_map(|(first, second)| swapped(first, second).filter(|changed| signs_allowed(changed, &sources))),
+                .filter_map(|(first, second)| swapped(first, second).filter(|changed| are_signs_encodable(changed, &sources))),
         ),
         Opcode::ISETP | Opcode::FSETP | Opcode::DSETP | Opcode::HSETP2 | Opcode::UISETP => {
             found.extend(swapped(0, 1).and_then(mirrored));
@@ -47,8 +47,9 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     found
 }
 
-/// Returns whether at most one of the first two sources of an `IADD3` has a sign, as the encoding requires.
-fn signs_allowed(draft: &Draft, sources: &[usize]) -> bool {
+/// Returns whether at most one of the first two sources of an `IADD3` has an operand modifier (negation or inversion), as the encoding
+/// requires.
+fn are_signs_encodable(draft: &Draft, sources: &[usize]) -> bool {
     let has_sign = |at: usize| sources.get(at).is_some_and(|&at| !draft.operands[at].signs.is_empty());
     !(has_sign(0) && has_sign(1))
 }
@@ -61,7 +62,7 @@ fn has_no_predicate_result(draft: &Draft) -> bool {
 
 /// Returns the draft of a comparison with the mirrored relation, for swapped sources; `None` if the relation cannot be mirrored.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
-    // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
+    // An extended (64-bit) comparison continues a comparison of the low halves, whose sources keep their order.
     if draft.has(Symbol::EX) {
         return None;
     }

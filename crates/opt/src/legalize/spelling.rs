@@ -17,7 +17,7 @@ use crate::rewrite::{Draft, file_of};
 
 /// An alternative spelling of an instruction, as the set of changes to apply; bit `n` is entry `n` of [`CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Spelling(u8);
+pub(super) struct SpellingChanges(u8);
 
 /// A rewrite of a draft into an equivalent one; `None` if it does not apply.
 type Change = fn(&Function, &Draft) -> Option<Draft>;
@@ -34,21 +34,21 @@ const CHANGES: [Change; 8] = [
     with_named_predicates,
 ];
 
-impl Spelling {
+impl SpellingChanges {
     /// Returns all spellings: first the spellings with a hidden descriptor, then the others, by the number of changes.
-    pub(super) fn all() -> impl Iterator<Item = Spelling> {
+    pub(super) fn all() -> impl Iterator<Item = SpellingChanges> {
         static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let mut all: Vec<u8> = (0..=u8::MAX).collect();
             all.sort_by_key(|bits| (bits & 1 == 0, bits.count_ones(), *bits));
             all
         });
-        ORDER.iter().copied().map(Spelling)
+        ORDER.iter().copied().map(SpellingChanges)
     }
 
     /// Returns the spelling without the change that is applied last, and that change; `None` for the spelling without changes.
-    fn without_last_change(self) -> Option<(Spelling, Change)> {
+    fn without_last_change(self) -> Option<(SpellingChanges, Change)> {
         let last = self.0.checked_ilog2()?;
-        Some((Spelling(self.0 & !(1 << last)), CHANGES[last as usize]))
+        Some((SpellingChanges(self.0 & !(1 << last)), CHANGES[last as usize]))
     }
 
     /// Returns the draft in this spelling, or `None` if one of its changes does not apply.
@@ -63,8 +63,8 @@ impl Spelling {
     }
 }
 
-/// A draft in all of its spellings. Each spelling is computed from the one with one change less.
-pub(super) struct Spellings {
+/// The drafts of one instruction in all of its spellings. Each is computed from the draft with one change less.
+pub(super) struct SpelledDrafts {
     /// The drafts computed so far; the first one is the original draft.
     drafts: Vec<Draft>,
     /// For each spelling (as a bit set), the index of its draft in `drafts`, or [`NO_DRAFT`].
@@ -74,17 +74,17 @@ pub(super) struct Spellings {
 /// Marks a spelling that does not apply or was not computed yet.
 const NO_DRAFT: u8 = u8::MAX;
 
-impl Spellings {
+impl SpelledDrafts {
     /// Creates the set with only the unchanged draft.
-    pub(super) fn new(draft: &Draft) -> Spellings {
+    pub(super) fn new(draft: &Draft) -> SpelledDrafts {
         let mut draft_indices = [NO_DRAFT; 256];
         draft_indices[0] = 0;
-        Spellings { drafts: vec![draft.clone()], draft_indices }
+        SpelledDrafts { drafts: vec![draft.clone()], draft_indices }
     }
 
     /// Returns the draft in a spelling, or `None` if one of its changes does not apply. Spellings must be requested in the order of
-    /// [`Spelling::all`], because each builds on an earlier one.
-    pub(super) fn get(&mut self, function: &Function, spelling: Spelling) -> Option<&Draft> {
+    /// [`SpellingChanges::all`], because each builds on an earlier one.
+    pub(super) fn get(&mut self, function: &Function, spelling: SpellingChanges) -> Option<&Draft> {
         if let Some((before, change)) = spelling.without_last_change() {
             let known = self.draft_indices[usize::from(before.0)];
             let spelled = change(function, self.drafts.get(usize::from(known))?)?;
@@ -309,9 +309,9 @@ mod tests {
     #[test]
     fn spellings_are_applied_in_order() {
         let (function, draft) = drafted("%4:R = LDG.E desc[%1][%0.64+0x10]");
-        let mut spellings = Spellings::new(&draft);
+        let mut spellings = SpelledDrafts::new(&draft);
         let mut found = 0;
-        for spelling in Spelling::all() {
+        for spelling in SpellingChanges::all() {
             let operands = |draft: Option<&Draft>| draft.map(|draft| (draft.opcode, draft.modifiers.clone(), draft.operands.clone()));
             let direct = spelling.apply(&function, &draft);
             assert_eq!(operands(spellings.get(&function, spelling)), operands(direct.as_ref()), "{spelling:?}");
@@ -320,7 +320,7 @@ mod tests {
         // Twelve spellings: the descriptor shown, hidden or deleted; with and without the system scope; with and without an unused
         // predicate result.
         assert_eq!(found, 12);
-        let order: Vec<u8> = Spelling::all().map(|spelling| spelling.0).collect();
+        let order: Vec<u8> = SpellingChanges::all().map(|spelling| spelling.0).collect();
         assert_eq!((order[0], order[1], order[127], order[128], order[129]), (1, 0b11, 0xff, 0, 0b10));
     }
 }

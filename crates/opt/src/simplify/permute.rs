@@ -22,18 +22,18 @@ use crate::rewrite::Draft;
 /// Number of bytes in a word.
 const BYTES: usize = 4;
 
-/// Maximum number of dependent instructions to look through.
+/// Maximum length of a chain of dependent instructions to look through.
 const MAX_DEPTH: usize = 4;
 
-/// Selector of a byte of the third operand of `PRMT`: the one that ptxas takes for zero bytes of the zero register.
+/// Selector of a byte of the third operand of `PRMT`: the one that ptxas uses to take a zero byte from the zero register.
 const ZERO_SELECTOR: u32 = 7;
 
-/// Where a byte comes from.
+/// Where a byte of a 32-bit word comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ByteSource {
     /// The byte is zero.
     Zero,
-    /// The byte is this one of a word, the lowest byte being 0.
+    /// The byte is a copy of byte `n` of a 32-bit operand: the operand, and `n` (0 for the lowest byte).
     Byte(OperandKind, u32),
 }
 
@@ -128,12 +128,12 @@ fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, dep
             Some([byte(0)?, byte(1)?, byte(2)?, byte(3)?])
         }
         (Opcode::SHF, [Symbol::R, Symbol::U32, Symbol::HI], [low, distance, high]) if known.word(low) == Some(0) => {
-            let places = whole_bytes(known.word(distance)?)?;
+            let places = bits_to_bytes(known.word(distance)?)?;
             let bytes = of(high);
             Some(std::array::from_fn(|at| bytes.get(at + places).copied().unwrap_or(ByteSource::Zero)))
         }
         (Opcode::SHF, [Symbol::L, Symbol::U32], [low, distance, high]) if known.word(high) == Some(0) => {
-            let places = whole_bytes(known.word(distance)?)?;
+            let places = bits_to_bytes(known.word(distance)?)?;
             let bytes = of(low);
             Some(std::array::from_fn(|at| at.checked_sub(places).map_or(ByteSource::Zero, |from| bytes[from])))
         }
@@ -141,7 +141,7 @@ fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, dep
     }
 }
 
-/// Returns a shift distance in bytes, if it is a number of whole bytes and less than a word.
-fn whole_bytes(distance: u32) -> Option<usize> {
+/// Converts a shift distance from bits to bytes; `None` unless it is a whole number of bytes and less than 32 bits.
+fn bits_to_bytes(distance: u32) -> Option<usize> {
     (distance.is_multiple_of(8) && distance < 32).then_some(distance as usize / 8)
 }

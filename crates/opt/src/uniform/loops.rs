@@ -36,9 +36,9 @@ use crate::legalize::{EncodabilityCache, order};
 use crate::rewrite::{Draft, replace_uses};
 
 /// Maximum number of uniform registers for the loop-carried and loop-invariant values of one loop.
-const MAX_REGISTERS: usize = 24;
+const MAX_UNIFORM_REGISTERS: usize = 24;
 
-/// Moves loop-carried values to uniform registers. Returns the number of instructions moved and of copies removed from loops.
+/// Moves loop-carried values to uniform registers. Returns the number of instructions moved, and the number of copies removed from loops.
 pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> (usize, usize) {
     let has_call = |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call(function, inst));
     if function.kind != FunctionKind::Kernel || function.layout.iter().any(|&block| has_call(function, block)) {
@@ -172,7 +172,7 @@ impl LoopSearch<'_> {
         let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
         let kept = self.values_to_keep(&insts, &values, &copies, encodability);
         let loop_code = UniformLoopCode { insts, values, copies, kept_values: kept };
-        let has_registers = self.min_registers(&loop_code) <= MAX_REGISTERS;
+        let has_registers = self.min_registers(&loop_code) <= MAX_UNIFORM_REGISTERS;
         (has_registers && loop_code.kept_values.len() <= loop_code.copies.len()).then_some(loop_code)
     }
 

@@ -30,13 +30,13 @@ use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
 /// Number of 32-bit words in the descriptor tuple of a matrix product.
-const WORDS: usize = 4;
+const DESCRIPTOR_WORDS: usize = 4;
 /// Truth table of `ULOP3` for the bitwise OR of its first two sources.
 const LUT_OR: i64 = 0xfc;
 
 /// The computation of one word of a descriptor tuple, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum DescriptorWord {
     /// A compile-time constant.
     Constant(u32),
     /// A register plus a constant.
@@ -53,7 +53,7 @@ struct DescriptorTuple {
     /// Index of the defining pack in its block.
     position: usize,
     /// How each of the four words is computed.
-    words: [Word; WORDS],
+    words: [DescriptorWord; DESCRIPTOR_WORDS],
 }
 
 /// Rewrites the descriptor tuples of all matrix products. Returns the number of tuples derived from a previous one.
@@ -107,24 +107,24 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
 
 /// Returns the descriptor tuple of a matrix product, and the pack of four words that defines it.
 fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<(Value, Inst)> {
-    let is_tuple = |part: &Part| function.values[part.value].file == RegFile::Uniform && usize::from(part.count) == WORDS;
+    let is_tuple = |part: &Part| function.values[part.value].file == RegFile::Uniform && usize::from(part.count) == DESCRIPTOR_WORDS;
     let part = function.sources(inst).iter().filter_map(Operand::part).find(is_tuple)?;
     let pack = definitions.unguarded(function, part.value)?;
     let is_word = |source: &Operand| source.part().is_some_and(|part| part.count == 1);
-    let is_pack = function.insts[pack].is(Pseudo::Pack) && function.sources(pack).len() == WORDS;
+    let is_pack = function.insts[pack].is(Pseudo::Pack) && function.sources(pack).len() == DESCRIPTOR_WORDS;
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
-/// Returns how a word of a tuple is computed.
-fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
+/// Returns how one 32-bit word of a descriptor tuple is computed.
+fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> DescriptorWord {
     let known = OperandFacts::new(function, definitions);
     if let Some(number) = known.word(operand) {
-        return Word::Constant(number);
+        return DescriptorWord::Constant(number);
     }
-    let Some(part) = operand.part().filter(|_| operand.signs.is_empty()) else { return Word::Unknown };
-    // Words that are computed before a loop are often in general registers.
+    let Some(part) = operand.part().filter(|_| operand.signs.is_empty()) else { return DescriptorWord::Unknown };
+    // Words of descriptors that are computed before a loop are often in general registers.
     let part = copied_from_general(function, definitions, part).unwrap_or(part);
-    match_sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
+    match_sum(function, definitions, part).unwrap_or(DescriptorWord::Sum(part, 0))
 }
 
 /// Returns the general register that `R2UR` copies to a uniform register; `None` if the register is computed in another way.
@@ -134,9 +134,9 @@ fn copied_from_general(function: &Function, definitions: &Definitions, part: Par
     source.part().filter(|from| source.signs.is_empty() && from.count == 1 && function.values[from.value].file == RegFile::General)
 }
 
-/// Matches the sum of a register and a constant, and returns it as [`Word::Sum`]. A bitwise OR with bits that are zero in the register is a
-/// sum as well.
-fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Word> {
+/// Matches the sum of a register and a constant, and returns a [`DescriptorWord::Sum`]. A bitwise OR with bits that are zero in the
+/// register is a sum as well.
+fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<DescriptorWord> {
     let inst = definitions.unguarded(function, part.value)?;
     let data = &function.insts[inst];
     let sources = function.sources(inst);
@@ -160,7 +160,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
         }
         _ => false,
     };
-    (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(Word::Sum(base, number))
+    (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(DescriptorWord::Sum(base, number))
 }
 
 /// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
@@ -169,16 +169,16 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();
-    for at in 0..WORDS {
+    for at in 0..DESCRIPTOR_WORDS {
         let word = single_register(whole, at as u8);
-        let is_read = at >= WORDS / 2 || !has_matrix_in_registers;
+        let is_read = at >= DESCRIPTOR_WORDS / 2 || !has_matrix_in_registers;
         let source = match (last.words[at], tuple.words[at]) {
             _ if !is_read => {
                 tuple.words[at] = last.words[at];
                 Operand::from(word)
             }
-            (Word::Constant(old), Word::Constant(number)) if old == number => Operand::from(word),
-            (Word::Sum(old_base, old), Word::Sum(base, number)) if old_base == base => {
+            (DescriptorWord::Constant(old), DescriptorWord::Constant(number)) if old == number => Operand::from(word),
+            (DescriptorWord::Sum(old_base, old), DescriptorWord::Sum(base, number)) if old_base == base => {
                 let step = number.wrapping_sub(old);
                 if step == 0 { Operand::from(word) } else { add_constant(function, pack, word, step, &mut new) }
             }
@@ -191,10 +191,11 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
 
 /// Makes the pack of a descriptor tuple read copies of those words that are defined in another block, and returns the copies. The matrix
 /// product that reads the tuple is often in a loop, and the next iteration reads such a word again, so it must be copied anyway. Without
-/// this copy, the allocator would try to assign the whole tuple to registers next to the word itself. `known` is the number of values that existed when `def_use` was computed.
+/// this copy, the allocator would try to assign the whole tuple to registers next to the word itself. `known` is the number of values that
+/// existed when `def_use` was computed; newer values are defined in `block`.
 fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
-    for at in 0..WORDS {
+    for at in 0..DESCRIPTOR_WORDS {
         let source = function.sources(pack)[at];
         let is_single = |value: Value| function.values[value].width == 1;
         let Some(value) = source.value().filter(|&value| is_single(value)) else { continue };

@@ -14,7 +14,7 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
 
 /// Maximum number of additions to look through between the counter and its next value.
-const MAX_SUMS: usize = 8;
+const MAX_ADDITIONS: usize = 8;
 
 /// A loop that continues while `counter + offset RELATION limit` holds, such as `counter + 4 < limit`, with a loop-invariant limit.
 pub(crate) struct LoopBound {
@@ -53,9 +53,9 @@ impl LoopBound {
         if !data.is_machine(Opcode::ISETP) || !is_first || !left.signs.is_empty() || !right.signs.is_empty() {
             return None;
         }
-        let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
+        let relation = if old_loop.exit_value { inverse_relation(relation)? } else { relation };
         let find = |tested: Operand, limit: Operand, relation: Symbol| {
-            let (counter, offset) = counter_of(function, definitions, old_loop, tested.part()?)?;
+            let (counter, offset) = match_counter(function, definitions, old_loop, tested.part()?)?;
             let next = old_loop.latch_source(function, counter)?.part()?;
             let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
@@ -68,7 +68,7 @@ impl LoopBound {
             let bound = LoopBound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
             (is_counter && is_invariant && bound.is_supported(function, old_loop.tests_at_end())).then_some(bound)
         };
-        find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
+        find(left, right, relation).or_else(|| find(right, left, mirrored_relation(relation)))
     }
 
     /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
@@ -118,7 +118,7 @@ impl LoopBound {
         self.relation == Symbol::NE || limit.is_none_or(|limit| self.moved_limit(limit, reach).is_some())
     }
 
-    /// Returns upper bounds of the counter's initial value and of the limit, each with whether it is the exact value.
+    /// Returns upper bounds of the counter's initial value and of the limit, each as a pair: the bound, and whether it is the exact value.
     pub(crate) fn start_and_limit_bounds(
         &self,
         function: &Function,
@@ -136,7 +136,8 @@ impl LoopBound {
     /// Returns an upper bound of the number of steps from the counter's initial value to the limit; the arguments are those of
     /// [`LoopBound::start_and_limit_bounds`].
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
-        // An upper bound of one end is useful only if the other end is known to be zero.
+        // The bounds limit the distance only if the counter starts at exactly 0 and goes up (distance: at most the limit), or goes down to
+        // exactly 0 (distance: at most the initial value).
         let distance = match self.relation {
             _ if start.1 && start.0 == 0 && self.step > 0 => limit.0,
             _ if limit.1 && limit.0 == 0 && self.step < 0 => start.0,
@@ -158,8 +159,8 @@ impl LoopBound {
         is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
     }
 
-    /// Appends the test whether exit test `test_index` (from 0) after the given counter value is false, so that the loop is left there. The
-    /// predicate is ANDed with `and`. `None` if the relation has no inverse.
+    /// Appends the test whether the loop is left at exit test `test_index` (counted from 0) after the given counter value, and returns its
+    /// predicate, ANDed with `and`. `None` if the relation has no inverse.
     pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,
@@ -172,10 +173,10 @@ impl LoopBound {
         let distance = i64::from(first) + i64::from(self.step) * test_index;
         let mut emit = InstEmitter { function, location: self.compare, into };
         let tested = emit.sum(counter, Operand::from(distance as u32));
-        Some(emit.compare(inverted(self.relation)?, self.is_unsigned, tested, self.limit, and))
+        Some(emit.compare(inverse_relation(self.relation)?, self.is_unsigned, tested, self.limit, and))
     }
 
-    /// Returns `limit - reach`, unless it wraps around.
+    /// Returns `limit - reach`; `None` if that wraps around.
     fn moved_limit(&self, limit: u32, reach: i32) -> Option<u32> {
         if self.is_unsigned {
             u32::try_from(i64::from(limit) - i64::from(reach)).ok()
@@ -312,7 +313,7 @@ impl InstEmitter<'_> {
 }
 
 /// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
-fn counter_of(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
+fn match_counter(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
     let (base, number) = base_and_constant(function, definitions, part);
     let phi = definitions.definition_of(base.value).filter(|&inst| old_loop.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
@@ -321,7 +322,7 @@ fn counter_of(function: &Function, definitions: &Definitions, old_loop: &Unrolla
 /// Expresses a register as the sum of another register and a constant (modulo 2^32), looking through additions.
 fn base_and_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
     let (mut base, mut number) = (definitions.origin(function, part), 0_i32);
-    for _ in 0..MAX_SUMS {
+    for _ in 0..MAX_ADDITIONS {
         let Some((next, added)) = match_addition(function, definitions, base.value) else { break };
         (base, number) = (definitions.origin(function, next), number.wrapping_add(added));
     }
@@ -358,7 +359,7 @@ fn match_addition(function: &Function, definitions: &Definitions, value: Value) 
 }
 
 /// Returns the relation that holds if another one does not.
-pub(crate) fn inverted(relation: Symbol) -> Option<Symbol> {
+pub(crate) fn inverse_relation(relation: Symbol) -> Option<Symbol> {
     Some(match relation {
         Symbol::LT => Symbol::GE,
         Symbol::LE => Symbol::GT,
@@ -371,7 +372,7 @@ pub(crate) fn inverted(relation: Symbol) -> Option<Symbol> {
 }
 
 /// Returns the relation with its sides exchanged.
-pub(super) fn mirrored(relation: Symbol) -> Symbol {
+pub(super) fn mirrored_relation(relation: Symbol) -> Symbol {
     match relation {
         Symbol::LT => Symbol::GT,
         Symbol::LE => Symbol::GE,

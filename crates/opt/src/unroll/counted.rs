@@ -1,4 +1,4 @@
-//! Counted loops with a counter of 32 or 64 bits, behind one interface.
+//! Counted loops with a counter of 32 or 64 bits, with one interface for both.
 
 use oriole_ir::{Function, Inst, Operand};
 
@@ -66,8 +66,8 @@ impl CountedLoop {
         bound.has_short_remainder(start.0, limit.0, factor)
     }
 
-    /// Emits the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`, and
-    /// for the value `next`, appended to `end`. Returns the predicates of both; `None` if the test cannot be expressed.
+    /// Emits twice the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`,
+    /// and for the value `next`, appended to `end`. Returns the predicates of both; `None` if the test cannot be expressed.
     pub(super) fn emit_guards(
         &self,
         function: &mut Function,

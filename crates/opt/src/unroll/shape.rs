@@ -34,10 +34,10 @@ pub(crate) struct UnrollableLoop {
 }
 
 /// Maximum number of blocks of a loop to unroll.
-const MAX_BLOCKS: usize = 8;
+const MAX_LOOP_BLOCKS: usize = 8;
 
 /// Maximum number of instructions of a loop to unroll, phis and copies included.
-const MAX_INSTS: usize = 400;
+const MAX_LOOP_INSTS: usize = 400;
 
 /// Returns, by block index, the position of each block in the layout of a function.
 pub(crate) fn layout_positions(function: &Function) -> Vec<usize> {
@@ -53,11 +53,14 @@ impl UnrollableLoop {
         let LoopAnalyses { flow, loops, dominators } = analyses;
         let header = loops.get(id).header;
         let members = loops.blocks(id);
-        if loops.get(id).is_irreducible || members.len() > MAX_BLOCKS || members.iter().any(|&block| loops.innermost(block) != Some(id)) {
+        if loops.get(id).is_irreducible
+            || members.len() > MAX_LOOP_BLOCKS
+            || members.iter().any(|&block| loops.innermost(block) != Some(id))
+        {
             return None;
         }
         let size: usize = members.iter().map(|&block| function.blocks[block].insts.len()).sum();
-        if size > MAX_INSTS {
+        if size > MAX_LOOP_INSTS {
             return None;
         }
         let mut blocks: SmallVec<[Block; 4]> = SmallVec::from_slice(members);

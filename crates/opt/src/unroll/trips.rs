@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use super::shape::UnrollableLoop;
 use crate::definitions::{Definitions, KnownWord};
-use crate::known::logic;
+use crate::known::evaluate_logic;
 use crate::rewrite::single_register;
 
 /// Maximum number of instructions that the exit condition may depend on.
@@ -139,7 +139,7 @@ impl IterationSimulation<'_> {
             (Opcode::LOP3, [Symbol::LUT], [a, b, c, table, unused])
                 if self.function.results(inst).len() == 1 && self.truth(unused) == Some(false) =>
             {
-                Some(logic(table.integer()?, self.word(a)?, self.word(b)?, self.word(c)?))
+                Some(evaluate_logic(table.integer()?, self.word(a)?, self.word(b)?, self.word(c)?))
             }
             (Opcode::SHF, modifiers, [low, distance, high]) => self.shift(modifiers, low, distance, high),
             (Opcode::ISETP, [relation, .., Symbol::EX], [a, b, Operand::PT, lower]) if result == 0 => {
@@ -160,7 +160,7 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the sum of three words and `carry` (for `result` 0), or its carry out (for `result` 1).
+    /// Returns the sum of three 32-bit words and `carry` (for `result` 0), or its carry out (for `result` 1).
     fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> RegisterContent {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
@@ -180,7 +180,7 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the result of a `SHF`: one word of the shifted pair `high:low`.
+    /// Returns the result of a `SHF`: one word of the shifted register pair `high:low`.
     fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> RegisterContent {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
@@ -192,7 +192,7 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the content of a word operand; unknown if it has signs.
+    /// Returns the content of a 32-bit operand; unknown if the operand has a modifier such as negation.
     fn word(&mut self, operand: &Operand) -> RegisterContent {
         match operand.kind {
             _ if !operand.signs.is_empty() => None,

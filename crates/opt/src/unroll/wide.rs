@@ -12,13 +12,13 @@
 use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::bound::{InstEmitter, inverted, mirrored};
+use super::bound::{InstEmitter, inverse_relation, mirrored_relation};
 use super::shape::UnrollableLoop;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::single_register;
 
 /// Maximum number of additions to look through between the counter and its next value.
-const MAX_SUMS: usize = 8;
+const MAX_ADDITIONS: usize = 8;
 
 /// The lower and the upper half of a 64-bit value.
 type WidePair = (Operand, Operand);
@@ -68,7 +68,7 @@ impl WideLoopBound {
         if function.insts[lower].modifiers.as_slice() != [relation, Symbol::U32, Symbol::AND] {
             return None;
         }
-        let relation = if old_loop.exit_value { inverted(relation)? } else { relation };
+        let relation = if old_loop.exit_value { inverse_relation(relation)? } else { relation };
         let find = |tested: WidePair, limit: WidePair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
             let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
@@ -83,7 +83,7 @@ impl WideLoopBound {
             (base == counter && is_invariant && bound.is_supported(old_loop.tests_at_end())).then_some(bound)
         };
         find((left_low, left_high), (right_low, right_high), relation)
-            .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored(relation)))
+            .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored_relation(relation)))
     }
 
     /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
@@ -110,12 +110,13 @@ impl WideLoopBound {
         let mut emit = InstEmitter { function, location: self.compares[1], into };
         let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
         if self.relation == Symbol::NE {
-            return WideGuardOperands { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
+            return WideGuardOperands { adjusted_limit: emit_add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
         }
         // `limit - reach` did not wrap around if it is below the limit for a positive `reach`, and above it for a negative one.
-        let adjusted_limit = add(&mut emit, limit, -reach);
+        let adjusted_limit = emit_add(&mut emit, limit, -reach);
         let side = if reach > 0 { Symbol::LT } else { Symbol::GT };
-        let no_wrap = if reach == 0 { Operand::PT } else { compare(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT) };
+        let no_wrap =
+            if reach == 0 { Operand::PT } else { emit_compare(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT) };
         WideGuardOperands { adjusted_limit, no_wrap }
     }
 
@@ -135,11 +136,11 @@ impl WideLoopBound {
         let counter = (Operand::from(single_register(counter, 0)), Operand::from(single_register(counter, 1)));
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
-            return compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
+            return emit_compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
         }
         let (from, to) = if self.step > 0 { (counter, guarded.adjusted_limit) } else { (guarded.adjusted_limit, counter) };
-        let distance = subtract(&mut emit, to, from);
-        compare(&mut emit, Symbol::GT, true, distance, (Operand::from(last), Operand::RZ), Operand::PT)
+        let distance = emit_subtract(&mut emit, to, from);
+        emit_compare(&mut emit, Symbol::GT, true, distance, (Operand::from(last), Operand::RZ), Operand::PT)
     }
 }
 
@@ -169,7 +170,7 @@ fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &Unrol
 fn base_and_constant(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
     let origins = |halves: (Part, Part)| (definitions.origin(function, halves.0), definitions.origin(function, halves.1));
     let (mut halves, mut number) = (origins(halves), 0_i64);
-    for _ in 0..MAX_SUMS {
+    for _ in 0..MAX_ADDITIONS {
         let Some((next, added)) = match_addition(function, definitions, halves) else { break };
         (halves, number) = (origins(next), number.wrapping_add(added));
     }
@@ -194,14 +195,14 @@ fn match_addition(function: &Function, definitions: &Definitions, (low, high): (
     if carry_in.value() != Some(carry) || !carry_in.signs.is_empty() || other != Operand::PT.inverted_predicate() {
         return None;
     }
-    let (base_low, number_low) = register_and_constant(function, definitions, [a, b, c])?;
-    let (base_high, number_high) = register_and_constant(function, definitions, [d, e, f])?;
+    let (base_low, number_low) = match_register_and_constant(function, definitions, [a, b, c])?;
+    let (base_high, number_high) = match_register_and_constant(function, definitions, [d, e, f])?;
     Some(((base_low, base_high), (u64::from(number_high) << 32 | u64::from(number_low)) as i64))
 }
 
 /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
 /// constants.
-fn register_and_constant(function: &Function, definitions: &Definitions, summands: [Operand; 3]) -> Option<(Part, u32)> {
+fn match_register_and_constant(function: &Function, definitions: &Definitions, summands: [Operand; 3]) -> Option<(Part, u32)> {
     let (mut register, mut number) = (None, 0);
     for summand in summands.iter() {
         let known = match summand.kind {
@@ -225,22 +226,22 @@ fn register_and_constant(function: &Function, definitions: &Definitions, summand
 }
 
 /// Emits the 64-bit addition `base + constant`. Returns `base` itself if the constant is 0.
-fn add(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePair {
+fn emit_add(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePair {
     if constant == 0 {
         return base;
     }
     let words = (Operand::from(constant as u32), Operand::from((constant >> 32) as u32));
-    sum(emit, base, words)
+    emit_sum(emit, base, words)
 }
 
 /// Emits the 64-bit subtraction `from - subtrahend` and returns the difference: adds the negated lower half and, with its carry, the
 /// inverted upper half.
-fn subtract(emit: &mut InstEmitter<'_>, from: WidePair, subtrahend: WidePair) -> WidePair {
-    sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
+fn emit_subtract(emit: &mut InstEmitter<'_>, from: WidePair, subtrahend: WidePair) -> WidePair {
+    emit_sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
 /// Emits a 64-bit addition and returns the sum.
-fn sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WidePair {
+fn emit_sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WidePair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));
     let low = emit.define(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
@@ -250,7 +251,7 @@ fn sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WidePair {
 }
 
 /// Emits a 64-bit comparison. Returns its predicate, ANDed with `and`.
-fn compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: WidePair, other: WidePair, and: Operand) -> Operand {
+fn emit_compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: WidePair, other: WidePair, and: Operand) -> Operand {
     let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];
     let unsigned = [relation, Symbol::U32, Symbol::AND, Symbol::EX];
