@@ -114,7 +114,8 @@ impl Assigner<'_> {
             }
             let free = self.registers.free.and(&state.source_registers);
             let place = self.choose_registers(used.value, &free).or_else(|| self.make_room(state, class));
-            // Every window holds another source. `repack` places all sources and tied results together, so no source is left to place.
+            // Each window (aligned run of registers) for this source holds another source. `repack` then places all sources and tied
+            // results together, so no source is left to place here.
             let Some(place) = place else {
                 return self.repack(state);
             };
@@ -133,7 +134,8 @@ impl Assigner<'_> {
     }
 
     /// Chooses registers for tied results: those of the tied source if it dies, otherwise free ones into which the source is copied. The
-    /// copy is made before the instruction, so these registers must not hold any source. Returns false if no window can be freed.
+    /// copy is made before the instruction, so these registers must not hold any source. Returns false if no aligned run of registers can
+    /// be freed.
     fn find_tied(&mut self, state: &mut InstState) -> bool {
         if !state.has_tied {
             return true;
@@ -174,7 +176,7 @@ impl Assigner<'_> {
             if let Some(to) = self.choose_registers(value, &free) {
                 self.relocate(state, value, to);
             } else if state.is_pinned(value) {
-                // The instruction still reads the value, so its registers become free only after that.
+                // The instruction still reads the value, so the registers of the value become free only after the read.
                 state.dropped.push(value);
             } else {
                 self.drop_before(state, value);

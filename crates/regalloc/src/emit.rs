@@ -42,17 +42,16 @@ fn is_encodable(text: &str, target: Target) -> bool {
 }
 
 impl MoveCapabilities {
-    /// Returns the capabilities of a target. The result of the instruction table lookup is cached per target for the lifetime of the
-    /// process.
+    /// Returns the capabilities of a target. They are looked up in the instruction table once per target and process.
     pub fn new(target: Target) -> MoveCapabilities {
-        static KNOWN: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
+        static LOOKED_UP: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
         let find = |known: &[(Target, MoveCapabilities)]| {
             known.iter().find(|(other, _)| *other == target).map(|&(_, move_capabilities)| move_capabilities)
         };
-        let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
+        let known = find(&LOOKED_UP.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
             let move_capabilities = MoveCapabilities::look_up(target);
-            let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+            let mut list = LOOKED_UP.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
                 list.push((target, move_capabilities));
             }
@@ -89,7 +88,7 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    /// Creates an emitter for code that the allocation of `inst` needs. The code gets the source location of `inst`.
+    /// Creates an emitter for moves and spill code that the allocation of `inst` needs. They get the source location of `inst`.
     pub fn new(
         function: &'a mut Function,
         move_capabilities: MoveCapabilities,
@@ -125,7 +124,8 @@ impl<'a> Emitter<'a> {
         self.emit_move_to(self.file, register(self.file, to, 1), from)
     }
 
-    /// Sets the two registers from `to` on to zero with one instruction. Returns false if the target or the register file has none.
+    /// Emits one instruction that sets the two registers starting at `to` to zero. Returns false if the target has no such instruction for
+    /// the register file.
     pub fn clear_pair(&mut self, to: Reg) -> bool {
         let can = self.move_capabilities.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
         if can && let Some(zero) = Symbol::find("SRZ") {

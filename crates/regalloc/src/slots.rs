@@ -88,7 +88,7 @@ impl Assigner<'_> {
         let mut ranges: FxHashMap<Value, (u32, u32)> = FxHashMap::default();
         let frame = &self.spills.frame;
         let mut cover = |value: Value, start: u32, end: u32| {
-            let value = frame.owner_of(value);
+            let value = frame.slot_owner_of(value);
             if slots.contains_key(&value) {
                 let range = ranges.entry(value).or_insert((start, end));
                 *range = (range.0.min(start), range.1.max(end));
