@@ -27,18 +27,18 @@ const MAX_ROUNDS: usize = 8;
 /// Computes the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     for _ in 1..MAX_ROUNDS {
-        let (controls, shortfalls) = assign(function, hardware);
+        let (controls, shortfalls) = compute_control_words(function, hardware);
         if shortfalls.is_empty() {
             return controls;
         }
         insert_nops(function, &shortfalls);
     }
-    assign(function, hardware).0
+    compute_control_words(function, hardware).0
 }
 
 /// Computes the control words of the function without inserting instructions. Also returns the instructions before which the stalls cannot
 /// cover a fixed latency, sorted by position.
-fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
+fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let (target, rules) = (hardware.target, &*hardware.rules);
     let mut controls = Controls::new(function);

@@ -105,15 +105,15 @@ fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardwar
 
 /// The properties of an instruction that the simulation of several warps uses.
 struct WarpOp {
-    /// The control word.
+    /// The control word of the instruction.
     control: Control,
-    /// Index of the functional unit.
+    /// Index of the functional unit that executes the instruction.
     unit: usize,
     /// Number of cycles for which the instruction occupies its unit.
     unit_cycles: u64,
-    /// Number of cycles from its issue until its result is available; 0 for fixed latencies.
+    /// Number of cycles from the issue of the instruction until its result is available; 0 for fixed latencies.
     result_latency: u64,
-    /// Number of cycles from its issue until its sources are read; 0 for fixed latencies.
+    /// Number of cycles from the issue of the instruction until its sources are read; 0 for fixed latencies.
     read_latency: u64,
 }
 

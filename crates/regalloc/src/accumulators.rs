@@ -95,7 +95,7 @@ impl Accumulators {
 }
 
 /// Divides the accumulators of a function that do not fit into the registers together; see the module description.
-pub(crate) fn divide(function: &mut Function, env: &Environment) -> Accumulators {
+pub(crate) fn divide_accumulators(function: &mut Function, env: &Environment) -> Accumulators {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     if !function.layout.iter().any(has_products) {
         return Accumulators::default();
@@ -114,7 +114,7 @@ pub(crate) fn divide(function: &mut Function, env: &Environment) -> Accumulators
     let demand = |id: LoopId| loops.blocks(id).iter().map(|&block| pressure[block]).max().unwrap_or(0);
     let (crowded, spare) = webs.find_crowded(function, &loops, &usable, &demand);
     let Some(homes) = choose_homes(&webs, &crowded, &usable, spare) else { return Accumulators::default() };
-    Division::new(function, &webs, homes).run()
+    AccumulatorDivision::new(function, &webs, homes).run()
 }
 
 /// An accumulator: a set of values that matrix products and phis connect, because each continues the sum of another.
@@ -123,11 +123,11 @@ struct AccumulatorWeb {
     class: Class,
     /// Whether the accumulator may be divided into pieces, judging by the instructions that read its values.
     is_divisible: bool,
-    /// The number of its first matrix product, counted in the order of the blocks; `None` if it has none.
+    /// The number of the accumulator's first matrix product, counted in the order of the blocks; `None` if it has no product.
     first_product: Option<usize>,
 }
 
-/// The accumulators of a function.
+/// The accumulators of matrix products in a function, as a union-find structure.
 struct AccumulatorWebs {
     /// For each wide tuple that a matrix product or phi defines: the number of its web, or of an earlier one that was joined with it.
     numbers: FxHashMap<Value, usize>,
@@ -185,7 +185,7 @@ impl AccumulatorWebs {
             let is_whole = part == function.whole(part.value);
             let is_connected = is_phi || function.is_warpgroup_product(inst) && matches!(source.role, Role::Tied(_));
             match (web, result.filter(|_| is_connected)) {
-                (Some(web), Some(result)) if is_whole => self.join(web, result),
+                (Some(web), Some(result)) if is_whole => self.join_webs(web, result),
                 (Some(web), Some(result)) => [web, result].into_iter().for_each(|web| self.webs[web].is_divisible = false),
                 (Some(web), None) if !is_within_one_piece(part) || function.insts[inst].is(Pseudo::Keep) => {
                     self.webs[web].is_divisible = false;
@@ -211,7 +211,7 @@ impl AccumulatorWebs {
 
     /// Joins two webs, given by their numbers. The one with the lower number stays. A function has few webs, so the paths of this
     /// union-find structure are not compressed.
-    fn join(&mut self, first: usize, second: usize) {
+    fn join_webs(&mut self, first: usize, second: usize) {
         let (kept, joined) = (first.min(second), first.max(second));
         if kept == joined {
             return;
@@ -299,7 +299,7 @@ fn registers_up_to_end(start: Reg, class: Class) -> RegisterSet {
 }
 
 /// The state of the pass that rewrites a function so that its accumulators are divided into pieces.
-struct Division<'a> {
+struct AccumulatorDivision<'a> {
     function: &'a mut Function,
     webs: &'a AccumulatorWebs,
     /// The first home register of each divided web.
@@ -312,10 +312,10 @@ struct Division<'a> {
     found: Accumulators,
 }
 
-impl<'a> Division<'a> {
-    fn new(function: &'a mut Function, webs: &'a AccumulatorWebs, homes: FxHashMap<usize, Reg>) -> Division<'a> {
+impl<'a> AccumulatorDivision<'a> {
+    fn new(function: &'a mut Function, webs: &'a AccumulatorWebs, homes: FxHashMap<usize, Reg>) -> AccumulatorDivision<'a> {
         let (pieces, owners) = (FxHashMap::default(), FxHashMap::default());
-        Division { function, webs, homes, pieces, owners, found: Accumulators::default() }
+        AccumulatorDivision { function, webs, homes, pieces, owners, found: Accumulators::default() }
     }
 
     /// Divides the webs and returns their values and registers.

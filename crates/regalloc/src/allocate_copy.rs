@@ -16,7 +16,7 @@ use crate::registers::{Reg, RegisterSet};
 
 /// A source of a copy or pack.
 struct CopySource {
-    /// The source operand.
+    /// The operand of the copy or pack.
     operand: Operand,
     /// Offset in the result of the first register that the source fills.
     offset: u8,

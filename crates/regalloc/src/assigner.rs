@@ -11,15 +11,15 @@
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
 //! | [`Spills`] | dropped values, their spill slots and shadows (copies in other register files) | the walk and the edges |
-//! | [`Borders`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
-//! | [`Output`] | the new instructions | the walk and the edges |
+//! | [`BlockBorders`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
+//! | [`AllocatedCode`] | the new instructions | the walk and the edges |
 
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
 use oriole_support::IndexVec;
 
 use crate::accumulators::Accumulators;
 use crate::banks::choose_banks;
-use crate::borders::Borders;
+use crate::borders::BlockBorders;
 use crate::environment::Environment;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
@@ -38,7 +38,7 @@ const MIN_DROP_COST: u64 = 16;
 
 /// The code that the allocation of one register file produces.
 #[derive(Clone, Default)]
-pub(crate) struct Output {
+pub(crate) struct AllocatedCode {
     /// For each block: its new instruction list.
     pub insts: IndexVec<Block, Vec<Inst>>,
     /// For each block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
@@ -50,9 +50,9 @@ pub(crate) struct Output {
 /// The state of the allocator, which handles one register file after the other. Vectors indexed by value are kept from file to file: each
 /// value belongs to one file.
 pub(crate) struct Assigner<'a> {
-    /// The function that is allocated.
+    /// The function whose values get registers.
     pub function: &'a mut Function,
-    /// Environment, control flow and liveness.
+    /// The inputs of the allocation: environment, control flow and liveness.
     pub inputs: Inputs<'a>,
     /// Coalescing hints: webs of values that should be in related registers.
     pub hints: Hints,
@@ -75,9 +75,9 @@ pub(crate) struct Assigner<'a> {
     /// Dropped values, their spill slots, and their shadows (values of another register file with the same content).
     pub spills: Spills,
     /// Values in registers at the starts and ends of blocks.
-    pub borders: Borders,
-    /// The new instructions.
-    pub output: Output,
+    pub borders: BlockBorders,
+    /// The instruction lists that the allocation of the current file produces.
+    pub output: AllocatedCode,
 }
 
 impl<'a> Assigner<'a> {
@@ -95,8 +95,8 @@ impl<'a> Assigner<'a> {
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer, accumulators.slot_owners().clone()),
-            borders: Borders::default(),
-            output: Output::default(),
+            borders: BlockBorders::default(),
+            output: AllocatedCode::default(),
             function,
         }
     }
@@ -231,7 +231,7 @@ impl<'a> Assigner<'a> {
             && let Some(start) = unreserved.without(busy).find_gap(tuple)
             && (start + offset).is_aligned(class.align)
         {
-            self.hints.take_register(value, class, start + offset);
+            self.hints.note_chosen_registers(value, class, start + offset);
             return Some(start + offset);
         }
         let affordable = RegisterSet::first_n(self.needed_registers.max(self.hints.used_end().into()));
@@ -241,7 +241,7 @@ impl<'a> Assigner<'a> {
             && let Some(start) = allowed.find_gap(tuple)
             && (start + offset).is_aligned(class.align)
         {
-            self.hints.take_register(value, class, start + offset);
+            self.hints.note_chosen_registers(value, class, start + offset);
             return Some(start + offset);
         }
         avoided.and_then(|_| self.choose_ignoring_windows(value, &allowed))
@@ -277,7 +277,7 @@ impl<'a> Assigner<'a> {
                 return Some(place);
             }
         }
-        if let Some(preferred) = self.live_across_slow_calls.preferred(value, free, self.hints.used_end()) {
+        if let Some(preferred) = self.live_across_slow_calls.preferred_registers(value, free, self.hints.used_end()) {
             let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);

@@ -38,7 +38,7 @@ const IMPROVEMENT_ROUNDS: usize = 2;
 
 /// An edge of the conflict graph: two webs (sets of related values) of which one instruction reads values.
 struct ConflictEdge {
-    /// The roots of the webs.
+    /// The roots of the two webs in the union-find forest of [`Hints`].
     webs: [Value; 2],
     /// Whether the roots of the webs must be in different banks to avoid a bank conflict of the two operands; otherwise they must be in the
     /// same bank.

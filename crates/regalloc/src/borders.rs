@@ -18,7 +18,7 @@ pub(crate) struct PhiPlace {
 
 /// The state at the borders of all blocks, for one register file.
 #[derive(Clone, Default)]
-pub(crate) struct Borders {
+pub(crate) struct BlockBorders {
     /// For each block, its entry state: the values in registers at its start, in ascending order of registers.
     pub entry: BlockLists<ResidentValue>,
     /// For each block, its exit state: the values in registers at its end, in ascending order of registers.
@@ -38,7 +38,7 @@ pub(crate) struct Borders {
     pub base_exit_register: IndexVec<Value, Option<Reg>>,
 }
 
-impl Borders {
+impl BlockBorders {
     /// Resets the state for the next register file; `values` and `blocks` are the numbers of values and blocks of the function.
     pub fn start_file(&mut self, values: usize, blocks: usize) {
         self.entry.reset(blocks);

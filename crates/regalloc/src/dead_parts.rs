@@ -36,7 +36,7 @@ impl DeadParts {
         if !function.values.iter().any(|class| class.file == file && class.width >= MIN_SPLIT_TUPLE_WIDTH) {
             return;
         }
-        // For each tuple: its registers, counted from its first one, that are read later.
+        // For each tuple: the registers that are read later, numbered from 0 at the first register of the tuple.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in blocks {
             needed.clear();

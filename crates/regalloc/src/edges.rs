@@ -120,7 +120,8 @@ struct SplitEdge {
 }
 
 impl Assigner<'_> {
-    /// Emits the transfers of all edges. Code for the start of a block is kept in `Borders::entry_code` until the blocks are rewritten.
+    /// Emits the transfers of all edges. Code for the start of a block is kept in `BlockBorders::entry_code` until the blocks are
+    /// rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<SplitEdge> = Vec::new();
         for place in 0..self.inputs.flow.reverse_post_order().len() {

@@ -16,13 +16,13 @@ pub struct Environment {
     pub register_unit: u32,
     /// Largest number of general registers per thread at which registers do not limit the number of resident warps.
     pub full_occupancy_registers: u32,
-    /// Number of uniform registers.
+    /// Number of uniform registers that the allocator may use.
     pub uniform_registers: u32,
-    /// Number of predicates.
+    /// Number of predicate registers that the allocator may use.
     pub predicates: u32,
-    /// Number of uniform predicates.
+    /// Number of uniform predicate registers that the allocator may use.
     pub uniform_predicates: u32,
-    /// Number of convergence barriers.
+    /// Number of convergence barriers that the allocator may use.
     pub barriers: u32,
     /// The general register with the stack pointer; no value is assigned to it.
     pub stack_pointer: Reg,

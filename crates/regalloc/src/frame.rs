@@ -22,7 +22,7 @@ pub(crate) struct PrivateSlot {
 /// A register that may be overwritten temporarily.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchRegister {
-    /// The register.
+    /// The register that may be overwritten.
     pub register: Reg,
     /// Whether the content of the register is in the emergency slot and has to be restored.
     is_saved: bool,
@@ -44,7 +44,7 @@ pub(crate) struct SpillFrame {
     stack_pointer: Reg,
     /// For each value that shares the spill slot of another value: that value, the owner of the slot.
     pub owners: FxHashMap<Value, Value>,
-    /// The offset of each slot, by its owner, in bytes from the stack pointer.
+    /// For each value that owns a spill slot: the offset of the slot in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
     /// The slots that belong to no value.
     pub private_slots: Vec<PrivateSlot>,

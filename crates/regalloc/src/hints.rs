@@ -144,7 +144,7 @@ impl Hints {
     }
 
     /// Returns the root of a value's web and the offset of the value from it, in registers. Compresses the path to the root.
-    fn root(&mut self, value: Value) -> (Value, i32) {
+    fn find_root(&mut self, value: Value) -> (Value, i32) {
         let node = self.nodes[value];
         if node.parent == value {
             return (value, 0);
@@ -191,8 +191,8 @@ impl Hints {
     /// (the first relation wins), if phis of one block would overlap, if the result would be too wide, or if the alignments contradict each
     /// other.
     fn join_webs(&mut self, first: Value, second: Value, offset: i32) {
-        let (root, first_offset) = self.root(first);
-        let (other, second_offset) = self.root(second);
+        let (root, first_offset) = self.find_root(first);
+        let (other, second_offset) = self.find_root(second);
         if root == other {
             return;
         }
@@ -217,7 +217,7 @@ impl Hints {
 
     /// Returns the root of a value's web, and the offset of the value from it in registers.
     pub fn root_of(&mut self, value: Value) -> (Value, i32) {
-        self.root(value)
+        self.find_root(value)
     }
 
     /// Returns whether the web of a root contains aligned tuples, so that the root starts at an even register.
@@ -232,7 +232,7 @@ impl Hints {
 
     /// Returns a value as a member of its web.
     fn web_of(&mut self, value: Value) -> WebMember {
-        let (root, offset) = self.root(value);
+        let (root, offset) = self.find_root(value);
         WebMember { root, offset }
     }
 
@@ -290,7 +290,7 @@ impl Hints {
     }
 
     /// Records the registers of a value that the caller has chosen, without [`Hints::choose_registers`].
-    pub fn take_register(&mut self, value: Value, class: Class, register: Reg) {
+    pub fn note_chosen_registers(&mut self, value: Value, class: Class, register: Reg) {
         self.used_end = self.used_end.max(register.number() + u16::from(class.width));
         if self.hinted_register(value).is_none() {
             self.note_register(value, register);
@@ -367,9 +367,9 @@ mod tests {
         }
         assert!(!hints.would_phis_overlap(first, second, 0));
         hints.join_webs(first, second, 0);
-        assert_eq!((hints.root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
+        assert_eq!((hints.find_root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
         hints.join_webs(first, third, 0);
-        assert_eq!((hints.root(third), hints.phi_registers.len()), ((first, 0), 0));
+        assert_eq!((hints.find_root(third), hints.phi_registers.len()), ((first, 0), 0));
     }
 
     #[test]
@@ -389,8 +389,8 @@ mod tests {
             hints.phi_registers.insert(value, vec![(Block::new(7), 0)]);
         }
         hints.join_webs(values[0], values[1], 0);
-        assert_eq!(hints.root(values[1]), (values[1], 0), "both phis would be in one register");
+        assert_eq!(hints.find_root(values[1]), (values[1], 0), "both phis would be in one register");
         hints.join_webs(values[0], values[1], 1);
-        assert_eq!(hints.root(values[1]), (values[0], 1));
+        assert_eq!(hints.find_root(values[1]), (values[0], 1));
     }
 }

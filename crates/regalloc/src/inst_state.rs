@@ -50,9 +50,9 @@ impl ResultState {
 pub(crate) struct MovedValue {
     /// The value that moves.
     pub value: Value,
-    /// First register before the move.
+    /// First register of the value before the move.
     pub from: Reg,
-    /// First register after the move.
+    /// First register of the value after the move.
     pub to: Reg,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Argument {
 
 /// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`Assigner::emit_inst`].
 pub(crate) struct InstState {
-    /// The instruction.
+    /// The instruction whose operands get registers.
     pub inst: Inst,
     /// Position of the instruction in its block.
     pub position: u32,
@@ -104,7 +104,7 @@ pub(crate) struct InstState {
     pub source_registers: RegisterSet,
     /// Registers that the instruction or its argument copies overwrite: fixed arguments, fixed results, call clobbers.
     pub clobbered: RegisterSet,
-    /// The sources in fixed registers.
+    /// The sources that have to be in fixed registers when the instruction executes.
     pub arguments: Vec<Argument>,
 }
 

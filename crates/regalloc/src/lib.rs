@@ -116,7 +116,7 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
     normalize::run(function)?;
     products::run(function, env);
-    let accumulators = accumulators::divide(function, env);
+    let accumulators = accumulators::divide_accumulators(function, env);
     let mut assigner = Assigner::new(function, env, &accumulators);
     for file in FILES_BEFORE_GENERAL {
         assigner.allocate_file(file)?;

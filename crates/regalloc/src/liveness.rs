@@ -96,19 +96,19 @@ pub(crate) struct FileInst {
     pub has_tied: bool,
     /// Whether the instruction has operands in fixed registers of any file.
     pub has_fixed: bool,
-    /// The values of the file that it reads: a range of `Liveness::accesses`.
+    /// The values of the file that the instruction reads: a range of `Liveness::accesses`.
     reads: ListRange,
-    /// The values of the file that it writes: a range of `Liveness::accesses`.
+    /// The values of the file that the instruction writes: a range of `Liveness::accesses`.
     writes: ListRange,
 }
 
 /// A set of register files, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct FileSet(u8);
+struct RegFileSet(u8);
 
-impl FileSet {
-    const NONE: FileSet = FileSet(0);
-    const ALL: FileSet = FileSet(u8::MAX);
+impl RegFileSet {
+    const NONE: RegFileSet = RegFileSet(0);
+    const ALL: RegFileSet = RegFileSet(u8::MAX);
 
     /// Returns whether a register file is in the set.
     fn has(self, file: RegFile) -> bool {
@@ -124,7 +124,7 @@ impl FileSet {
 /// Liveness of the values of one register file. Vectors indexed by value are kept from file to file: each value belongs to one file.
 #[derive(Clone, Default)]
 pub(crate) struct Liveness {
-    /// For each block: its instructions that the allocation of the file has to handle.
+    /// For each block: the instructions that the allocation of the current register file has to handle.
     insts: BlockLists<FileInst>,
     /// For each entry of `insts`: the values of the file that it reads, then those that it writes.
     accesses: Vec<ValueAccess>,
@@ -137,7 +137,7 @@ pub(crate) struct Liveness {
     /// For each block: its register pressure, the maximum number of registers that are live at once, if no value is dropped.
     pub pressure: IndexVec<Block, u32>,
     /// For each instruction: the register files of its operands ([`files_of`]); `None` if not computed yet.
-    operand_files: IndexVec<Inst, Option<FileSet>>,
+    operand_files: IndexVec<Inst, Option<RegFileSet>>,
     /// For each value: the block that defines it; `None` if its definition was not found.
     defined_in: IndexVec<Value, Option<Block>>,
     /// For each value: the last block in which an upward-exposed use was found (one before any definition in the block); `None` if there
@@ -231,7 +231,7 @@ impl Liveness {
                 for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
                     let files = *files[inst].get_or_insert_with(|| files_of(function, inst));
                     if files.has(file) {
-                        found.extend(file_inst(function, position as u32, inst, file, accesses));
+                        found.extend(collect_file_inst(function, position as u32, inst, file, accesses));
                     }
                 }
             });
@@ -361,7 +361,8 @@ impl Liveness {
         let mut upcoming = std::mem::take(&mut self.scratch_next_uses);
         let width = |value: Value| u32::from(function.values[value].width);
         let is_tuple = |value: Value| function.values[value].width >= MIN_SPLIT_TUPLE_WIDTH;
-        // For each tuple that dies in the block: its registers, counted from its first one, that are read after the current instruction.
+        // For each tuple that dies in the block: the registers that are read after the current instruction, numbered from 0 at the first
+        // register of the tuple.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in flow.reverse_post_order() {
             needed.clear();
@@ -409,9 +410,9 @@ impl Liveness {
 
 /// Returns the register files of an instruction's operands; all files for a call. Callers keep the result of the first call, so that it
 /// includes files whose operands have become physical registers since.
-fn files_of(function: &Function, inst: Inst) -> FileSet {
+fn files_of(function: &Function, inst: Inst) -> RegFileSet {
     let data = &function.insts[inst];
-    let mut files = if data.is_machine(Opcode::CALL) { FileSet::ALL } else { FileSet::NONE };
+    let mut files = if data.is_machine(Opcode::CALL) { RegFileSet::ALL } else { RegFileSet::NONE };
     for operand in function.operands(inst) {
         match operand.kind {
             OperandKind::Value(part) => files.insert(function.values[part.value].file),
@@ -428,7 +429,7 @@ fn files_of(function: &Function, inst: Inst) -> FileSet {
 
 /// Returns the [`FileInst`] of an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of
 /// the file.
-fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
+fn collect_file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
     let data = &function.insts[inst];
     let (results, sources) = function.operands(inst).split_at(data.result_count());
     let (mut has_tied, mut has_fixed) = (false, false);

@@ -23,7 +23,7 @@ use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of elements whose registers are set aside at the same time. Bounds the time to choose a register.
-const MAX_SET_ASIDE: usize = 64;
+const MAX_SET_ASIDE_ELEMENTS: usize = 64;
 
 /// A source of a `PACK` that is defined in the same block: its value, its offset from the start of the tuple and its width, in registers.
 #[derive(Clone, Copy)]
@@ -38,11 +38,11 @@ struct Element {
 /// A `PACK` of the current block, which builds a tuple from elements.
 #[derive(Clone)]
 struct Pack {
-    /// Class of the tuple.
+    /// Register class of the tuple.
     class: Class,
     /// The elements that the block defines.
     elements: Vec<Element>,
-    /// Whether one of its elements has registers, which determine those of the whole tuple.
+    /// Whether an element of the pack has registers, which determine those of the whole tuple.
     has_window: bool,
 }
 
@@ -156,7 +156,7 @@ impl PackWindows {
         }
         for element in pack.elements.iter().filter(|element| element.value != value) {
             let place = start + element.offset;
-            if free.has_all(place, element.width) && self.set_aside.len() < MAX_SET_ASIDE {
+            if free.has_all(place, element.width) && self.set_aside.len() < MAX_SET_ASIDE_ELEMENTS {
                 self.set_aside.push(SetAsideRegisters {
                     value: element.value,
                     register: place,

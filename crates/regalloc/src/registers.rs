@@ -127,13 +127,13 @@ impl RegisterSet {
         }
     }
 
-    /// Returns the intersection.
+    /// Returns the intersection of the two sets.
     #[must_use]
     pub fn and(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] & other.words[word]) }
     }
 
-    /// Returns the union.
+    /// Returns the union of the two sets.
     #[must_use]
     pub fn or(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] | other.words[word]) }
@@ -145,7 +145,7 @@ impl RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] & !other.words[word]) }
     }
 
-    /// Returns the number of registers.
+    /// Returns the number of registers in the set.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
@@ -202,7 +202,8 @@ impl RegisterSet {
         self.run_starts(class.width).aligned(class.align)
     }
 
-    /// Chooses a gap in these free registers for a value of a class, and returns its first register; `None` if there is no gap.
+    /// Chooses a gap (free consecutive registers) in this set of free registers for a value of a class, and returns the first register of
+    /// the gap; `None` if there is none.
     ///
     /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already partly in use is preferred, so that whole pairs and
     /// quads stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
@@ -213,8 +214,8 @@ impl RegisterSet {
     /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even
     /// one.
     pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
-        const EVEN: u64 = 0x5555_5555_5555_5555;
-        let mask = if is_odd { !EVEN } else { EVEN };
+        const EVEN_REGISTERS: u64 = 0x5555_5555_5555_5555;
+        let mask = if is_odd { !EVEN_REGISTERS } else { EVEN_REGISTERS };
         let places = self.gap_starts(class);
         self.find_gap_starting_in(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
     }

@@ -36,7 +36,7 @@ pub(crate) struct Reservations {
     carried_values: FxHashSet<Value>,
     /// Number of registers that the function needs even without reservations, rounded up to an allocation unit.
     needed_registers: u32,
-    /// The reserved registers.
+    /// The registers that are reserved in the block, with the values that are defined into them.
     reserved_registers: Vec<ReservedRegister>,
     /// The registers of `reserved_registers`, as a set.
     reserved: RegisterSet,

@@ -26,9 +26,9 @@ use crate::frame::slot_align;
 struct LiveInterval {
     /// The spilled value.
     value: Value,
-    /// First position.
+    /// First position of the interval.
     start: u32,
-    /// Last position, inclusive.
+    /// Last position of the interval, inclusive.
     end: u32,
 }
 

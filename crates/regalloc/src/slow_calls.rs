@@ -12,9 +12,9 @@ use crate::liveness::Liveness;
 use crate::registers::{Reg, RegisterSet};
 
 /// Number of general registers of the machine.
-const REGISTER_COUNT: u16 = 255;
+const GENERAL_REGISTERS: u16 = 255;
 
-/// The values that are live across calls of slow paths.
+/// The values that are live across calls of slow paths (functions for the rare cases of an operation).
 #[derive(Clone, Default)]
 pub(crate) struct LiveAcrossSlowCalls {
     /// For each value: whether it is live across such a call. Empty if the function has no such call.
@@ -41,14 +41,14 @@ impl LiveAcrossSlowCalls {
                 }
             }
         }
-        let last = (0..REGISTER_COUNT).rev().find(|&register| found.clobbered.has(Reg::new(register)));
+        let last = (0..GENERAL_REGISTERS).rev().find(|&register| found.clobbered.has(Reg::new(register)));
         found.clobbered_end = last.map_or(0, |register| register + 1);
         found
     }
 
     /// Returns the registers among `free` that a value prefers; `None` if it has no preference. `used_end` is the number of the last
     /// register in use, plus one.
-    pub fn preferred(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
+    pub fn preferred_registers(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
         let is_live_across = value.position() < self.is_live_across.len() && self.is_live_across[value];
         is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_end.max(self.clobbered_end).into())))
     }

@@ -65,11 +65,11 @@ struct Holder<'w> {
     inst: usize,
     /// The event that the scoreboard signals: results written, or sources read.
     event: WaitedEvent,
-    /// All waits for the event.
+    /// All waits of other instructions for the event.
     waits: &'w [Wait],
     /// Usual number of cycles from the issue of the instruction to the event.
     usual_latency: i64,
-    /// Class of the instruction.
+    /// Scheduling class of the instruction.
     class: SchedClass,
     /// Start and end positions of the loop in whose next iteration the event is waited for; `None` if all waits come later in the code.
     carried_by_loop: Option<(usize, usize)>,
@@ -91,9 +91,9 @@ impl Holder<'_> {
 /// The state of a scoreboard at the current position of the scan. A position is the index of an instruction in the code.
 #[derive(Clone, Debug, Default)]
 struct ScoreboardState {
-    /// Positions of the instructions that wait for its holders, nearest first; empty if the scoreboard is free.
+    /// Positions of the instructions that wait for holders of the scoreboard, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
-    /// Estimated cycle at which the last of its holders is done.
+    /// Estimated cycle at which the last holder of the scoreboard is done.
     ready_cycle: i64,
     /// Instruction class of the newest holder; `None` before the first one.
     class: Option<SchedClass>,
@@ -103,7 +103,7 @@ struct ScoreboardState {
 
 impl ScoreboardState {
     /// Removes the waits at instructions up to and including `position`, which the scan has passed.
-    fn pass_waits(&mut self, position: usize) {
+    fn remove_passed_waits(&mut self, position: usize) {
         while let Some(&Reverse(next)) = self.waits_at.peek().filter(|next| next.0 <= position) {
             self.waits_at.pop();
             self.free_since = next;
@@ -142,14 +142,14 @@ pub(crate) fn assign_scoreboards(
         // The scan has reached the start of one or more loops. A holder that is waited for in the next iteration occupies a scoreboard from
         // the start of the loop to the wait. It gets the same scoreboard when the scan reaches the holder itself (`preassigned`).
         while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.inst) {
-            // The scoreboard is assigned from the position before the loop on: `assign` removes waits up to this position, and the first
-            // instruction of the loop may be a wait.
+            // The scoreboard is assigned from the position before the loop on: `assign_scoreboard` removes waits up to this position, and
+            // the first instruction of the loop may be a wait.
             let holder = &holders[early];
             let waits_at = holder.waits_in_next_iteration();
-            preassigned[early] = Some(scan.assign(holder, start.saturating_sub(1), waits_at.collect(), None));
+            preassigned[early] = Some(scan.assign_scoreboard(holder, start.saturating_sub(1), waits_at.collect(), None));
         }
         let waits_at = one.waits_after().chain(one.carried_by_loop.map(|(_, end)| end)).collect();
-        let index = scan.assign(one, one.inst, waits_at, preassigned[at]);
+        let index = scan.assign_scoreboard(one, one.inst, waits_at, preassigned[at]);
         let scoreboard = Some(index as u8);
         match one.event {
             WaitedEvent::Results => controls[one.inst].write_barrier = scoreboard,
@@ -285,9 +285,9 @@ struct ScoreboardScan<'a> {
 impl ScoreboardScan<'_> {
     /// Assigns a scoreboard to a holder from position `from` until the waits at positions `waits_at`. Returns its index: `preassigned` if
     /// there is one, or else the scoreboard with the lowest rank.
-    fn assign(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
+    fn assign_scoreboard(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
         for board in &mut self.boards {
-            board.pass_waits(from);
+            board.remove_passed_waits(from);
         }
         let next = waits_at.iter().copied().min().unwrap_or(from);
         let ready = from as i64 * CYCLES_PER_INST + holder.usual_latency;

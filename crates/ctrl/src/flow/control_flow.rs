@@ -12,9 +12,9 @@ use super::MachineCode;
 /// A loop: a range of instructions from the target of a back edge to the end of the block that the edge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineLoop {
-    /// Position of its first instruction in the code.
+    /// Position of the loop's first instruction in the code.
     pub start: usize,
-    /// Position after its last instruction.
+    /// Position after the loop's last instruction in the code.
     pub end: usize,
     /// Index in [`MachineControlFlow::loops`] of the innermost loop around this one; `None` for an outermost loop.
     pub parent: Option<usize>,

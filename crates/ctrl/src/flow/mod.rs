@@ -43,12 +43,12 @@ pub struct MachineCode<'a> {
     pub blocks: Vec<MachineBlock>,
 }
 
-/// A basic block.
+/// A basic block of machine code.
 #[derive(Clone, Debug)]
 pub struct MachineBlock {
-    /// Positions of its instructions in [`MachineCode::instructions`]; may be empty.
+    /// Positions of the block's instructions in [`MachineCode::instructions`]; may be empty.
     pub range: Range<usize>,
-    /// Its successors, as indices into [`MachineCode::blocks`].
+    /// The successors of the block, as indices into [`MachineCode::blocks`].
     pub successors: Vec<usize>,
 }
 

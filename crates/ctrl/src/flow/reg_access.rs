@@ -31,7 +31,7 @@ pub fn number_in_file(register: Register) -> u16 {
 /// An access to one register, with the port of the hardware model that determines its latencies.
 #[derive(Clone, Copy, Debug)]
 pub struct RegAccess {
-    /// The register.
+    /// The register that is read or written.
     pub register: Register,
     /// The port of the access: the way in which the instruction's class accesses the register.
     pub port: Port,
@@ -40,7 +40,7 @@ pub struct RegAccess {
 /// The in-flight instructions that an instruction waits for in addition to those that it depends on through registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
-    /// None.
+    /// No instructions: only register dependences count.
     Nothing,
     /// All: the instruction transfers control to code that was compiled without knowledge of the instructions in flight.
     Everything,
@@ -56,11 +56,11 @@ pub enum Drain {
 /// Which scoreboard of an instruction cannot be chosen, because a `DEPBAR` later in the code names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinnedScoreboard {
-    /// None: its scoreboards can be chosen freely.
+    /// None: the scoreboards of the instruction can be chosen freely.
     No,
-    /// Its write barrier.
+    /// The write barrier, the scoreboard that signals that results are written.
     Write,
-    /// Its read barrier.
+    /// The read barrier, the scoreboard that signals that sources are read.
     Read,
 }
 
@@ -69,49 +69,50 @@ pub enum PinnedScoreboard {
 pub struct CachedRead {
     /// Index of the operand slot of the reuse cache.
     pub slot: u8,
-    /// Number of the first register.
+    /// Number of the first register that is read.
     pub first: u16,
-    /// Number of registers.
+    /// Number of registers that are read.
     pub count: u16,
 }
 
 /// The register accesses and scoreboard properties of one instruction.
 #[derive(Clone, Debug)]
 pub struct InstAccesses {
-    /// The latency class.
+    /// The latency class of the instruction.
     pub class: SchedClass,
     /// The opcode.
     pub opcode: Opcode,
-    /// Registers that it reads, its guard predicate included.
+    /// Registers that the instruction reads, its guard predicate included.
     pub reads: SmallVec<[RegAccess; 8]>,
-    /// Registers that it writes.
+    /// Registers that the instruction writes.
     pub writes: SmallVec<[RegAccess; 4]>,
     /// For `WARPGROUP.ARRIVE`: registers that the matrix products after it overwrite. Earlier accesses to them have to be complete before
     /// this fence ([`add_fenced_registers`]).
     pub fenced_writes: Vec<RegAccess>,
-    /// Registers that it reads through the reuse cache of its instruction class; empty if the class has no reuse cache.
+    /// Registers that the instruction reads through the reuse cache of its class; empty if the class has no reuse cache.
     pub cached_reads: SmallVec<[CachedRead; 3]>,
-    /// Whether it has a guard other than the true predicate.
+    /// Whether the instruction has a guard other than the true predicate.
     pub guarded: bool,
     /// The register of the guard predicate, and whether the guard is negated; `None` for an unguarded instruction.
     pub guard: Option<(Register, bool)>,
-    /// Whether its results are written after a variable time; a write barrier signals when that is done.
+    /// Whether the results are written after a variable time; a write barrier signals when that is done.
     pub late_results: bool,
-    /// Whether its sources are read late; a read barrier signals when that is done.
+    /// Whether the sources are read late, some time after the issue; a read barrier signals when that is done.
     pub late_reads: bool,
-    /// Whether its encoding form can name a write barrier. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for its results.
+    /// Whether the encoding form of the instruction can name a write barrier. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for the
+    /// results of `HGMMA`.
     pub can_set_write_barrier: bool,
-    /// Whether its encoding form can name a read barrier.
+    /// Whether the encoding form of the instruction can name a read barrier.
     pub can_set_read_barrier: bool,
-    /// The in-flight instructions that it waits for regardless of register dependences.
+    /// The in-flight instructions that the instruction waits for regardless of register dependences.
     pub drain: Drain,
     /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
-    /// Whether it is a load or atomic operation that an acquire has to wait for, even without a destination register.
+    /// Whether the instruction is a load or atomic operation that an acquire has to wait for, even without a destination register.
     pub is_load: bool,
-    /// Whether it ends a group of asynchronous matrix products.
+    /// Whether the instruction ends a group of asynchronous matrix products.
     pub ends_group: bool,
-    /// Which of its two scoreboards, if any, the code itself names, so that it cannot be chosen.
+    /// Which of the instruction's two scoreboards, if any, cannot be chosen, because the code itself names it.
     pub pinned: PinnedScoreboard,
     /// The in-order group of the instruction, whose members finish in the order of issue; `None` if it belongs to no group.
     pub completion_group: Option<u8>,
@@ -241,9 +242,9 @@ pub(crate) fn add_fenced_registers(code: &MachineCode<'_>, inst_accesses: &mut [
 /// General registers that the matrix products after a fence access.
 #[derive(Clone, Default)]
 struct FencedRegisters {
-    /// Registers that the products read.
+    /// Registers that the matrix products read.
     reads: Vec<RegAccess>,
-    /// Registers that the products write.
+    /// Registers that the matrix products write.
     writes: Vec<RegAccess>,
 }
 

@@ -40,9 +40,9 @@ const OPERAND_SLOTS: usize = 4;
 struct SlotRead {
     /// Position of the reading instruction in the code.
     inst: usize,
-    /// The first register.
+    /// The first register that is read.
     first: Register,
-    /// Number of registers.
+    /// Number of registers that are read.
     count: u16,
 }
 
@@ -65,7 +65,7 @@ impl ReuseCacheEntries<'_> {
 
     /// Records a read of registers through an operand slot; later instructions can reuse it if `is_kept`. Returns the previous read through
     /// the same cache entries; `None` if the previous read through any of them was of other registers.
-    fn replace(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
+    fn record_read(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
         let mut found = Some(None);
         for register in new.first..new.first + new.count {
             let old = std::mem::replace(self.entry_mut(cache, slot, register), is_kept.then_some(new));
@@ -124,7 +124,7 @@ fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mu
     for &CachedRead { slot, first, count } in &inst.cached_reads {
         let new = SlotRead { inst: number, first, count };
         let fits = u32::from(count) <= entries.rules.facts.register_banks;
-        let old = entries.replace(cache, slot, new, fits && !inst.guarded);
+        let old = entries.record_read(cache, slot, new, fits && !inst.guarded);
         if let Some(old) = old.filter(|old| number - old.inst <= entries.rules.facts.reuse_distance as usize) {
             controls[old.inst].reuse |= 1 << slot;
         }

@@ -75,7 +75,7 @@ pub enum StallCause {
 /// The cycles of a stall that have one cause. The parts of a stall add up to the stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StallPart {
-    /// Number of cycles.
+    /// Number of cycles of the stall that have this cause.
     pub cycles: u8,
     /// Why the cycles are needed.
     pub cause: StallCause,
@@ -92,14 +92,14 @@ pub type StallParts = SmallVec<[StallPart; 2]>;
 pub struct Shortfall {
     /// Position of the instruction that would issue too early.
     pub before: usize,
-    /// Number of cycles that are missing before it.
+    /// Number of cycles that are missing before that instruction.
     pub cycles: u32,
 }
 
 /// The last access to a register through a port, whose latency may not have passed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimedAccess {
-    /// The register.
+    /// The register that is accessed.
     register: Register,
     /// The port of the access in the hardware model: the way in which the instruction's class accesses the register.
     port: Port,
@@ -124,7 +124,7 @@ impl TimedAccess {
 /// Age in cycles of events that have no effect on later instructions any more; larger than any latency.
 const LONG_AGO: i64 = 1 << 20;
 /// Number of scoreboards, one for each bit of a wait mask.
-const SCOREBOARDS: usize = 6;
+const SCOREBOARD_COUNT: usize = 6;
 
 /// The recent events at the end of a block that may affect later blocks. All times are ages: cycles before the end of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ struct BlockEndState {
     /// Register accesses whose latency may not have passed, sorted by register.
     accesses: Vec<TimedAccess>,
     /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
-    last_setters: [(i64, u32); SCOREBOARDS],
+    last_setters: [(i64, u32); SCOREBOARD_COUNT],
     /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
     last_block_barrier: (i64, u32),
 }
@@ -140,7 +140,7 @@ struct BlockEndState {
 impl BlockEndState {
     /// Returns the state before any event has happened.
     fn new() -> BlockEndState {
-        BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); SCOREBOARDS], last_block_barrier: (LONG_AGO, 0) }
+        BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); SCOREBOARD_COUNT], last_block_barrier: (LONG_AGO, 0) }
     }
 
     /// Adds the events of another path to the same point. Duplicate accesses are removed when the next block is walked, which keeps the
@@ -244,7 +244,7 @@ pub(crate) fn compute_stalls(
         if left[block].is_none() && control_flow.predecessors[block].iter().any(|&before| enters_loop(before)) {
             // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `lengthen_before_loop` would add cycles
             // before the loop that its own stalls cover anyway.
-            walker.walk(block, &entry);
+            walker.walk_block(block, &entry);
         }
         for &before in &control_flow.predecessors[block] {
             let before = before as usize;
@@ -263,7 +263,7 @@ pub(crate) fn compute_stalls(
             }
             entry.merge(state);
         }
-        let state = walker.walk(block, &entry);
+        let state = walker.walk_block(block, &entry);
         if left[block].as_ref() != Some(&state) {
             left[block] = Some(state);
             code.blocks[block].successors.iter().for_each(|&next| worklist.push(next));

@@ -92,9 +92,9 @@ pub struct Wait {
 struct CarriedInst {
     /// Position of the instruction in the code.
     position: u32,
-    /// Whether its results may be outstanding.
+    /// Whether the instruction possibly has not written its results yet.
     results_pending: bool,
-    /// Whether its sources may be still unread.
+    /// Whether the instruction possibly has not read its sources yet.
     reads_pending: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn find_waits(
     let (mut state, mut spare) = (Vec::new(), Vec::new());
     while let Some(block) = worklist.pop() {
         state.clone_from(entry[block].get_or_insert_default());
-        let left = walker.walk(&state, code.blocks[block].range.clone());
+        let left = walker.walk_block(&state, code.blocks[block].range.clone());
         for &next in &code.blocks[block].successors {
             let changed = match &mut entry[next] {
                 slot @ None => {
@@ -132,7 +132,7 @@ pub(crate) fn find_waits(
     // The states are final now. One more walk over each block records the waits that they require.
     walker.recorded_waits = Some(Vec::new());
     for (block, state) in code.blocks.iter().zip(&entry) {
-        walker.walk(state.as_deref().unwrap_or_default(), block.range.clone());
+        walker.walk_block(state.as_deref().unwrap_or_default(), block.range.clone());
     }
     let mut recorded_waits = walker.recorded_waits.unwrap_or_default();
     recorded_waits.sort_unstable();

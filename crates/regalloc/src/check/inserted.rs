@@ -11,7 +11,7 @@ use crate::registers::Reg;
 pub(super) enum MoveSource {
     /// A register or spill slot.
     Location(Location),
-    /// A constant.
+    /// A constant: its content.
     Content(Content),
 }
 

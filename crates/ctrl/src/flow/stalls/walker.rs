@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 
 use super::super::MachineCode;
 use super::super::reg_access::{Drain, InstAccesses, REGISTER_NUMBERS, Register, file_of, latency_requirement};
-use super::{BlockEndState, LONG_AGO, SCOREBOARDS, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles};
+use super::{
+    BlockEndState, LONG_AGO, SCOREBOARD_COUNT, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles,
+};
 
 /// Maximum number of instructions to search backward for one that waits for a scoreboard and hides a stall before it.
 const MAX_WAIT_DISTANCE: usize = 16;
@@ -31,7 +33,7 @@ pub(super) struct StallWalker<'a> {
     /// Registers that may have entries in `accesses`, which are cleared before the next block.
     used_registers: Vec<Register>,
     /// For each scoreboard: issue time and position of the last instruction that set it.
-    last_setters: [(i64, u32); SCOREBOARDS],
+    last_setters: [(i64, u32); SCOREBOARD_COUNT],
     /// Issue time and position of the last thread-block barrier (`BAR`).
     last_block_barrier: (i64, u32),
     /// For each functional unit: issue time and position of the last instruction of this block that uses the unit.
@@ -63,7 +65,7 @@ impl<'a> StallWalker<'a> {
             // `vec!` would clone an empty list for each register, which takes ten times as long.
             accesses: repeat_with(SmallVec::new).take(REGISTER_NUMBERS).collect(),
             used_registers: Vec::new(),
-            last_setters: [(-LONG_AGO, 0); SCOREBOARDS],
+            last_setters: [(-LONG_AGO, 0); SCOREBOARD_COUNT],
             last_block_barrier: (-LONG_AGO, 0),
             last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
             summary: StallSummary { shortfalls: Vec::new(), parts },
@@ -71,7 +73,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Walks a block, whose start has the state `entry`, and lengthens its stalls where cycles are missing. Returns the state at its end.
-    pub(super) fn walk(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
+    pub(super) fn walk_block(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
         for register in self.used_registers.drain(..) {
             self.accesses[usize::from(register)].clear();
         }
@@ -239,7 +241,7 @@ impl<'a> StallWalker<'a> {
         &self,
         position: usize,
         current_cycle: i64,
-        last_setters: &[(i64, u32); SCOREBOARDS],
+        last_setters: &[(i64, u32); SCOREBOARD_COUNT],
         last_block_barrier: (i64, u32),
         report: &mut dyn FnMut(i64, StallCause),
     ) {
@@ -312,7 +314,7 @@ impl<'a> StallWalker<'a> {
     /// scoreboards that instructions of its block have set. `start` is the first instruction of the block.
     fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
         let wait = self.controls[second].wait;
-        let boards = (0..SCOREBOARDS).filter(|board| wait >> board & 1 == 1);
+        let boards = (0..SCOREBOARD_COUNT).filter(|board| wait >> board & 1 == 1);
         let left = boards.map(|board| {
             let (last_setters, first) = self.last_setters[board];
             if !(start..second).contains(&(first as usize)) || last_setters < 0 {

@@ -37,11 +37,12 @@ struct InFlightInst {
     write_entries: u16,
     /// Number of entries for this instruction in the lists of [`WaitWalker::readers`].
     read_entries: u16,
-    /// Whether its results are outstanding.
+    /// Whether the instruction has not written its results yet.
     results_pending: bool,
-    /// Whether its sources are still unread.
+    /// Whether the instruction has not read its sources yet.
     reads_pending: bool,
-    /// Whether waiting for it implies that older instructions of its in-order group are done: it was issued in this block and has no guard.
+    /// Whether a wait for this instruction implies that older instructions of its in-order group are done: that is so if it was issued in
+    /// this block and has no guard.
     in_order_guarantee: bool,
 }
 
@@ -154,7 +155,7 @@ impl<'a> WaitWalker<'a> {
 
     /// Walks the block with the instructions at positions `range`; `state` has the instructions in flight at its start. Returns the
     /// instructions in flight at its end, sorted by position.
-    pub(super) fn walk(&mut self, state: &[CarriedInst], range: std::ops::Range<usize>) -> &[CarriedInst] {
+    pub(super) fn walk_block(&mut self, state: &[CarriedInst], range: std::ops::Range<usize>) -> &[CarriedInst] {
         self.clear();
         for carried in state {
             self.put_in_flight(carried.position as usize, carried.results_pending, carried.reads_pending, false);
@@ -168,7 +169,7 @@ impl<'a> WaitWalker<'a> {
             self.limit_carried_accesses();
         }
         for position in range {
-            self.issue(position);
+            self.issue_inst(position);
         }
         self.compute_exit_state();
         &self.exit_state
@@ -200,7 +201,7 @@ impl<'a> WaitWalker<'a> {
     }
 
     /// Processes one instruction: finds the in-flight instructions that it has to wait for, waits for them, and puts it in flight.
-    fn issue(&mut self, position: usize) {
+    fn issue_inst(&mut self, position: usize) {
         let inst_accesses = &self.inst_accesses[position];
         // A fence orders memory accesses only once it is complete, so the instruction directly after it waits for it.
         for id in std::mem::take(&mut self.fences) {
