@@ -52,7 +52,7 @@ impl fmt::Display for Levels {
             Levels::All => write!(f, "-O0 to -O3"),
             Levels::AtLeast(level) => write!(f, "-O{level} to -O3"),
             Levels::Only(level) => write!(f, "-O{level}"),
-            Levels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_LEVEL),
+            Levels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_SCHEDULED_LEVEL),
         }
     }
 }

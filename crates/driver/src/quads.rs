@@ -51,9 +51,9 @@ const ALL_PREDICATE_BITS: i64 = 0x7f;
 /// Bits of the predicates P1 to P6 in the mark register; P0 is restored separately, because it guards the restoring instructions.
 const LATER_PREDICATE_BITS: i64 = 0x7e;
 /// Truth table of `LOP3.LUT` for `a & b`.
-const LOP3_AND: i64 = 0xc0;
+const LOP3_AND_TABLE: i64 = 0xc0;
 /// Truth table of `LOP3.LUT` for `a | b`.
-const LOP3_OR: i64 = 0xfc;
+const LOP3_OR_TABLE: i64 = 0xfc;
 
 /// Number of a scratch register for a temporary 32-bit value. The scratch registers follow the operands and results of [`QuadFetch`].
 const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
@@ -145,7 +145,7 @@ impl InstAppender<'_> {
     /// Sets a predicate if a register has one of the bits of a mask.
     fn test_bits(&mut self, result: Operand, register: u8, mask: i64) {
         let operands =
-            [result, Operand::RZ, general(register), mask.into(), Operand::RZ, LOP3_AND.into(), Operand::PT.inverted_predicate()];
+            [result, Operand::RZ, general(register), mask.into(), Operand::RZ, LOP3_AND_TABLE.into(), Operand::PT.inverted_predicate()];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
     }
 
@@ -184,7 +184,7 @@ impl InstAppender<'_> {
             general(MARK_REGISTER),
             PARTICIPATES_BIT.into(),
             Operand::RZ,
-            LOP3_OR.into(),
+            LOP3_OR_TABLE.into(),
             Operand::PT.inverted_predicate(),
         ];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
@@ -217,7 +217,7 @@ impl InstAppender<'_> {
         let not_true = Operand::PT.inverted_predicate();
         self.emit(Opcode::VOTE, &[".ANY"], &[general(PARTICIPANTS), Operand::PT, predicate(0)], 2);
         self.emit(Opcode::S2R, &[], &[general(TEMPORARY), symbol_operand("SR_LANEID")], 1);
-        let operands = [general(TEMPORARY), general(TEMPORARY), 0x1c.into(), Operand::RZ, LOP3_AND.into(), not_true];
+        let operands = [general(TEMPORARY), general(TEMPORARY), 0x1c.into(), Operand::RZ, LOP3_AND_TABLE.into(), not_true];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
         self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[general(PARTICIPANTS), Operand::RZ, general(TEMPORARY), general(PARTICIPANTS)], 1);
         self.emit(Opcode::MOV, &[], &[general(FIRST_PARTICIPANT), 3.into()], 1);

@@ -31,7 +31,7 @@ use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
 use crate::registers::HIDDEN_REGISTERS;
 
 /// Lowest optimization level at which code is scheduled.
-pub const MIN_LEVEL: u8 = 2;
+pub const MIN_SCHEDULED_LEVEL: u8 = 2;
 
 /// Phase number of scheduling before register allocation.
 pub const PHASE_BEFORE_ALLOCATION: u8 = 97;
@@ -92,7 +92,7 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
-        ModeChoice::ByLevel if options.level < MIN_LEVEL => return Vec::new(),
+        ModeChoice::ByLevel if options.level < MIN_SCHEDULED_LEVEL => return Vec::new(),
         ModeChoice::ByLevel => None,
         ModeChoice::On(mode) => Some(mode),
     };

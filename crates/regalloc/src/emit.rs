@@ -14,11 +14,11 @@ use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
 /// The truth table of PLOP3 for the conjunction of its three sources. If two of them are PT, the result is the third source.
-const PLOP3_AND: i64 = 0x80;
+const PLOP3_AND_TABLE: i64 = 0x80;
 /// The truth table of PLOP3 for the exclusive or of its first two sources, if the third source is PT.
-const PLOP3_XOR: i64 = 0x28;
+const PLOP3_XOR_TABLE: i64 = 0x28;
 /// The truth table of LOP3 for the exclusive or of its first two sources.
-const LOP3_XOR: i64 = 0x3c;
+const LOP3_XOR_TABLE: i64 = 0x3c;
 
 /// Returns the instruction modifier with this spelling. Panics if the instruction table has none.
 fn modifier(spelling: &str) -> Symbol {
@@ -175,10 +175,10 @@ impl<'a> Emitter<'a> {
             (Predicate, Some(General)) => {
                 self.push_machine(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
             }
-            (Predicate, Some(Predicate)) => self.emit_plop3(Predicate, to, [from, Operand::PT, Operand::PT], PLOP3_AND),
-            (Predicate, Some(UniformPredicate)) => self.emit_plop3(Predicate, to, [Operand::PT, Operand::PT, from], PLOP3_AND),
+            (Predicate, Some(Predicate)) => self.emit_plop3(Predicate, to, [from, Operand::PT, Operand::PT], PLOP3_AND_TABLE),
+            (Predicate, Some(UniformPredicate)) => self.emit_plop3(Predicate, to, [Operand::PT, Operand::PT, from], PLOP3_AND_TABLE),
             (UniformPredicate, Some(UniformPredicate)) => {
-                self.emit_plop3(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], PLOP3_AND)
+                self.emit_plop3(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], PLOP3_AND_TABLE)
             }
             (UniformPredicate, Some(Uniform)) => {
                 self.push_machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
@@ -213,17 +213,17 @@ impl<'a> Emitter<'a> {
             match file {
                 RegFile::General => {
                     let never = Operand::PT.inverted_predicate();
-                    self.push_machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LOP3_XOR.into(), never], 1);
+                    self.push_machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LOP3_XOR_TABLE.into(), never], 1);
                 }
                 RegFile::Uniform => {
                     let never = Operand::UPT.inverted_predicate();
-                    self.push_machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LOP3_XOR.into(), never], 1);
+                    self.push_machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LOP3_XOR_TABLE.into(), never], 1);
                 }
                 RegFile::Predicate => {
-                    self.emit_plop3(file, to, [to, other, Operand::PT], PLOP3_XOR);
+                    self.emit_plop3(file, to, [to, other, Operand::PT], PLOP3_XOR_TABLE);
                 }
                 RegFile::UniformPredicate => {
-                    self.emit_plop3(file, to, [to, other, Operand::UPT], PLOP3_XOR);
+                    self.emit_plop3(file, to, [to, other, Operand::UPT], PLOP3_XOR_TABLE);
                 }
                 RegFile::Convergence | RegFile::Scoreboard => {
                     return Err(self.unsupported_error("convergence barriers would have to change places"));

@@ -19,7 +19,7 @@ use oriole_ptx::ast::RegisterId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
-const PLOP3_AND: i64 = 0x80;
+const PLOP3_AND_TABLE: i64 = 0x80;
 
 /// Inserts a move for each assignment of a PTX register that no machine instruction marks. `registers` maps each PTX register to its value
 /// in the IR. The function is not in SSA form yet.
@@ -121,7 +121,7 @@ fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Op
         let tied = guard.map(|_| Operand::from(Part { value: variable, first: number, count: 1 }).with_role(Role::Tied(0)));
         let inst = if class.file == RegFile::Predicate {
             let modifiers: Symbols = Symbol::find(".LUT").into_iter().collect();
-            let operands = [whole, Operand::PT, word, Operand::PT, Operand::PT, PLOP3_AND.into(), (PLOP3_AND >> 4).into()];
+            let operands = [whole, Operand::PT, word, Operand::PT, Operand::PT, PLOP3_AND_TABLE.into(), (PLOP3_AND_TABLE >> 4).into()];
             let operands: Vec<Operand> = operands.into_iter().chain(tied).collect();
             function.new_inst(Op::Machine(Opcode::PLOP3), modifiers, guard, &operands, 2)
         } else {

@@ -88,11 +88,11 @@ const MAX_COPIES: usize = 16;
 const MAX_STATE_ENTRIES: usize = 1 << 26;
 
 /// Truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
-const PLOP3_AND: i64 = 0x80;
+const PLOP3_AND_TABLE: i64 = 0x80;
 /// Truth table of `LOP3` for the exclusive or of its first two sources, if the third one is zero.
-const LOP3_XOR: i64 = 0x3c;
+const LOP3_XOR_TABLE: i64 = 0x3c;
 /// Truth table of `PLOP3` for the exclusive or of its first two sources, if the third one is true.
-const PLOP3_XOR: i64 = 0x28;
+const PLOP3_XOR_TABLE: i64 = 0x28;
 
 /// The definition of each value; `None` for values with several definitions.
 type DefinitionSites = FxHashMap<Value, Option<DefinitionSite>>;
@@ -368,7 +368,7 @@ impl RegisterAvailability {
             (Some(Opcode::MOV), [source]) if is_plain(source) => register(source).map(|place| contents.words(place)).into_iter().collect(),
             // The move of a predicate to a predicate, such as PLOP3.LUT P4, PT, P0, PT, PT, 0x80, 0x8
             (Some(Opcode::PLOP3), [source, second, third, table, _])
-                if is_plain(source) && [*second, *third] == [Operand::PT; 2] && table.integer() == Some(PLOP3_AND) =>
+                if is_plain(source) && [*second, *third] == [Operand::PT; 2] && table.integer() == Some(PLOP3_AND_TABLE) =>
             {
                 register(source).map(|place| contents.words(place)).into_iter().collect()
             }
@@ -522,8 +522,8 @@ fn match_exclusive_or(function: &Function, inst: Inst) -> Option<[MachinePlace; 
     let data = &function.insts[inst];
     let operands = function.operands(inst);
     let (to, a, b, table) = match (data.op.machine()?, operands) {
-        (Opcode::LOP3, [to, a, b, zero, table, ..]) if zero.kind == Operand::RZ.kind => (to, a, b, (table, LOP3_XOR)),
-        (Opcode::PLOP3, [to, _, a, b, last, table, ..]) if *last == Operand::PT => (to, a, b, (table, PLOP3_XOR)),
+        (Opcode::LOP3, [to, a, b, zero, table, ..]) if zero.kind == Operand::RZ.kind => (to, a, b, (table, LOP3_XOR_TABLE)),
+        (Opcode::PLOP3, [to, _, a, b, last, table, ..]) if *last == Operand::PT => (to, a, b, (table, PLOP3_XOR_TABLE)),
         _ => return None,
     };
     let is_plain = data.guard.is_none() && a.signs.is_empty() && b.signs.is_empty() && data.modifiers.iter().all(|&m| m == Symbol::LUT);
