@@ -20,24 +20,25 @@ use crate::Controls;
 use crate::flow::stalls::Shortfall;
 use crate::flow::{MachineBlock, MachineCode, assign_all};
 
-/// Maximum number of times that the control words are computed. Each round but the last can insert one `NOP` (15 cycles) before an
-/// instruction, which together is enough for the longest latencies.
+/// Maximum number of times that the control words are computed. Each round but the last can insert one `NOP`, which stalls for up to
+/// 15 cycles, before an instruction; together these `NOP`s cover the longest latencies.
 const MAX_ROUNDS: usize = 8;
 
 /// Computes the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     for _ in 1..MAX_ROUNDS {
-        let (controls, shortfalls) = assign(function, hardware);
+        let (controls, shortfalls) = compute_control_words(function, hardware);
         if shortfalls.is_empty() {
             return controls;
         }
         insert_nops(function, &shortfalls);
     }
-    assign(function, hardware).0
+    compute_control_words(function, hardware).0
 }
 
-/// Computes the control words of the function without inserting instructions. Also returns the latencies that its stalls cannot cover.
-fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
+/// Computes the control words of the function without inserting instructions. Also returns the instructions before which the stalls cannot
+/// cover a fixed latency, sorted by position.
+fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let (target, rules) = (hardware.target, &*hardware.rules);
     let mut controls = Controls::new(function);
@@ -52,7 +53,7 @@ fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortf
         Instruction { control: Control::default(), ..instruction }
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
-    let code = MachineCode { instructions: &instructions, blocks: blocks_of(function) };
+    let code = MachineCode { instructions: &instructions, blocks: machine_blocks_of(function) };
     let done = assign_all(&code, hardware, false);
     for (&inst, control) in order.iter().zip(done.controls) {
         controls.set(inst, control);
@@ -60,7 +61,7 @@ fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortf
     (controls, done.shortfalls)
 }
 
-/// Inserts a `NOP` before each instruction that would issue too early.
+/// Inserts a `NOP` before each instruction that would issue too early, because the stalls before it cannot cover a fixed latency.
 fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
     let mut starts = Vec::with_capacity(function.layout.len());
     let mut start = 0;
@@ -68,7 +69,7 @@ fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
         starts.push(start);
         start += function.blocks[block].insts.len();
     }
-    // From back to front, so that the positions of the remaining shortfalls stay valid.
+    // `NOP`s are inserted from back to front, so that the positions of the remaining shortfalls stay valid.
     for shortfall in shortfalls.iter().rev() {
         // An empty block has the same start as the next one; the last block with this start has the instruction.
         let place = starts.partition_point(|&start| start <= shortfall.before) - 1;
@@ -81,7 +82,7 @@ fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
 
 /// Returns the basic blocks of the function for [`crate::flow`]. A block of the IR that ends in two branches becomes two basic blocks: a
 /// warp that takes the first branch does not execute the second one, so the second one's stall does not count on that path.
-fn blocks_of(function: &Function) -> Vec<MachineBlock> {
+fn machine_blocks_of(function: &Function) -> Vec<MachineBlock> {
     let runs: Vec<(oriole_ir::Block, &[Inst])> = function
         .layout
         .iter()
@@ -129,7 +130,7 @@ fn branch_targets(function: &Function, inst: Inst) -> impl Iterator<Item = oriol
     operands.iter().filter_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
-/// Returns whether control may continue with the next instruction in the layout.
+/// Returns whether control may continue with the next instruction in the layout after `last`, the last instruction of a block.
 fn falls_through(function: &Function, last: Inst) -> bool {
     let data = &function.insts[last];
     let ends = [Opcode::BRA, Opcode::BRX, Opcode::EXIT, Opcode::RET].iter().any(|&opcode| data.is_machine(opcode));

@@ -34,7 +34,7 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     let assigner = SerialAssigner { hardware };
     assigner.insert_nops(function);
     let mut controls = Controls::new(function);
-    // The scoreboards that the previous instruction in the layout sets.
+    // Bit mask of the scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -46,7 +46,7 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     controls
 }
 
-/// Computes control words for a target, with the changes of the user's hardware profile.
+/// Computes the control words of -O0 for a target, with the changes of the user's hardware profile.
 struct SerialAssigner<'a> {
     /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
@@ -99,7 +99,7 @@ impl SerialAssigner<'_> {
         if !sets_results && !sets_sources {
             return slow;
         }
-        // Results or sources that no scoreboard signals need the longest stall; so does `BMOV`.
+        // Only the longest stall protects results or sources for which the instruction sets no scoreboard; `BMOV` needs it too.
         let is_slow = opcode == Opcode::BMOV || sets_results != has_results || sets_sources != has_sources;
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },
@@ -123,7 +123,8 @@ impl SerialAssigner<'_> {
         u8::try_from(self.hardware.machine.max_stall).map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
     }
 
-    /// Returns whether the results and sources of an instruction need scoreboards.
+    /// Returns two flags, whether the results and whether the sources of an instruction need a scoreboard, and the stall in cycles of an
+    /// instruction that sets one.
     fn needed_scoreboards(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
         let is_variable = opcode.properties().latency(self.hardware.target) == Latency::Variable;
         let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
@@ -137,7 +138,7 @@ impl SerialAssigner<'_> {
     }
 }
 
-/// Returns which scoreboards an instruction class needs if the user's `model` differs from the built-in model `known` in that respect;
+/// Returns which scoreboards an instruction class needs if the user's `model` differs from the built-in model `known` for that class;
 /// `None` if it does not. A class whose changed fixed latency exceeds the longest stall uses scoreboards instead of stalls.
 fn changed_waits(model: &Model, known: &Model, class: SchedClass, longest_stall: u8) -> Option<Waits> {
     let said = model.waits(class);

@@ -1,10 +1,10 @@
 //! Chooses the yield flags of a function by a simulation of several warps (strategy `warp-schedule`).
 //!
 //! After an instruction without the yield flag, the scheduler of a sub-partition continues with the same warp if it can issue; after one
-//! with the flag it turns to the next warp. Which one is better depends on the code: a warp that keeps the slot gets to its next load
-//! sooner, while turning lets all warps start their loads. So the control words are computed with each rule of [`RULES`], and the resident
-//! warps of a sub-partition are simulated on each loop body and on the other blocks, one after the other. The rule with the fewest cycles
-//! wins; of equal ones, and without a gain of [`MIN_GAIN`], the usual one.
+//! with the flag it switches to the next warp. Which is better depends on the code: a warp that keeps the issue slot gets to its next load
+//! sooner, while switching lets all warps start their loads. So the control words are computed with each rule of [`ALTERNATIVE_RULES`], and
+//! the resident warps of a sub-partition are simulated on each loop body and on the other blocks, one after the other. The rule with the
+//! fewest cycles wins; of equal ones, and without a gain of [`MIN_GAIN`], the usual one.
 //!
 //! The model has issue slots, stalls, yields, scoreboards with usual latencies, and the units with their rates, for one sub-partition. It
 //! has no memory bandwidth, register banks or barriers between warps. Its cost is linear in the number of instructions.
@@ -30,9 +30,9 @@ struct YieldRule {
     overdue_min_stall: u32,
 }
 
-/// The rules that are compared with the usual one: yield at every stall of two cycles or more, at longer stalls only, and only where the
-/// hardware needs the flag to stall at all.
-const RULES: [YieldRule; 3] = [
+/// The yield rules that are compared with the usual one: yield at every stall of two cycles or more, at longer stalls only, and only where
+/// the hardware needs the flag to stall at all.
+const ALTERNATIVE_RULES: [YieldRule; 3] = [
     YieldRule { min_stall: 2, overdue_after: 0, overdue_min_stall: 2 },
     YieldRule { min_stall: 5, overdue_after: 20, overdue_min_stall: 3 },
     YieldRule { min_stall: 12, overdue_after: u32::MAX, overdue_min_stall: 12 },
@@ -42,17 +42,17 @@ const RULES: [YieldRule; 3] = [
 const MIN_GAIN: f64 = 0.01;
 
 /// Maximum number of instructions of a function for which rules are compared; larger functions get the usual rule.
-const LARGEST_FUNCTION: usize = 8_000;
+const MAX_INSTRUCTIONS: usize = 8_000;
 
 /// Number of times that the simulation executes a loop body.
 const SIMULATED_ITERATIONS: usize = 4;
 
-/// The control words of a function under the chosen rule, and the reason for the choice.
+/// The control words of a function under the chosen yield rule, and the reason for the choice.
 #[derive(Debug)]
 pub struct TunedControls {
     /// The control words.
     pub controls: Controls,
-    /// The chosen rule and its predicted cycles as one line of text, for the trace.
+    /// The chosen rule and the number of cycles predicted for it as one line of text, for the trace.
     pub note: String,
 }
 
@@ -61,13 +61,13 @@ pub struct TunedControls {
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> TunedControls {
     let usual = control_words::run(function, hardware);
     let facts = &hardware.rules.facts;
-    if function.inst_count() > LARGEST_FUNCTION || warps < 2 {
+    if function.inst_count() > MAX_INSTRUCTIONS || warps < 2 {
         return TunedControls { controls: usual, note: "the usual rule for yields: the function is large, or has one warp".to_owned() };
     }
     let least = predicted_cycles(function, &usual, hardware, warps as usize);
     let mut best =
         (least, YieldRule { min_stall: facts.yield_from, overdue_after: facts.yield_due, overdue_min_stall: facts.yield_due_from }, usual);
-    for rule in RULES {
+    for rule in ALTERNATIVE_RULES {
         let mut rules: ControlRules = hardware.rules.clone().into_owned();
         (rules.facts.yield_from, rules.facts.yield_due, rules.facts.yield_due_from) =
             (rule.min_stall, rule.overdue_after, rule.overdue_min_stall);
@@ -98,27 +98,27 @@ fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardwar
             function.blocks[block].insts.iter().filter_map(|&inst| WarpOp::new(function, inst, controls, hardware)).collect();
         let repeats = if flow.successors(block).contains(&block) { SIMULATED_ITERATIONS } else { 1 };
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block).min(6));
-        total += executions * simulate(&ops, repeats, warps) as f64 / repeats as f64;
+        total += executions * simulate_warps(&ops, repeats, warps) as f64 / repeats as f64;
     }
     total
 }
 
 /// The properties of an instruction that the simulation of several warps uses.
 struct WarpOp {
-    /// The control word.
+    /// The control word of the instruction.
     control: Control,
-    /// Index of the functional unit.
+    /// Index of the functional unit that executes the instruction.
     unit: usize,
     /// Number of cycles for which the instruction occupies its unit.
     unit_cycles: u64,
-    /// Number of cycles from its issue until its result is available; 0 for fixed latencies.
+    /// Number of cycles from the issue of the instruction until its result is available; 0 for fixed latencies.
     result_latency: u64,
-    /// Number of cycles from its issue until its sources are read; 0 for fixed latencies.
+    /// Number of cycles from the issue of the instruction until its sources are read; 0 for fixed latencies.
     read_latency: u64,
 }
 
 impl WarpOp {
-    /// Collects the properties of an instruction; `None` for a pseudo operation.
+    /// Collects the properties of a machine instruction; `None` for a pseudo operation, which has no encoding.
     fn new(function: &Function, inst: Inst, controls: &Controls, hardware: &Hardware<'_>) -> Option<WarpOp> {
         let data = &function.insts[inst];
         let class: SchedClass = Classes::get().of(data.op.machine()?, &data.modifiers);
@@ -137,7 +137,8 @@ impl WarpOp {
 /// The state of one warp in the simulation.
 #[derive(Clone)]
 struct WarpState {
-    /// Number of instructions that the warp has issued, over all repetitions of the code.
+    /// Number of instructions that the warp has issued, over all repetitions of the code; its remainder by the length of the code is the
+    /// index of the next instruction.
     next_inst: usize,
     /// First cycle in which the stall of the last issued instruction has passed.
     ready_cycle: u64,
@@ -146,7 +147,7 @@ struct WarpState {
 }
 
 /// Returns the number of cycles until all warps have executed the instructions `repeats` times.
-fn simulate(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
+fn simulate_warps(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
     let length = ops.len() * repeats;
     let mut states = vec![WarpState { next_inst: 0, ready_cycle: 0, release_cycles: [0; 8] }; warps];
     let mut free = [0_u64; UNITS];
@@ -199,9 +200,9 @@ mod tests {
     #[test]
     fn warps_fill_the_stalls_of_others() {
         let ops: Vec<WarpOp> = (0..4).map(|_| op(4, false, 0, 1)).collect();
-        assert_eq!(simulate(&ops, 1, 1), 13);
-        assert_eq!(simulate(&ops, 1, 2), 14);
-        assert_eq!(simulate(&ops, 2, 1), 29);
+        assert_eq!(simulate_warps(&ops, 1, 1), 13);
+        assert_eq!(simulate_warps(&ops, 1, 2), 14);
+        assert_eq!(simulate_warps(&ops, 2, 1), 29);
     }
 
     /// A yield after a stall of one cycle makes it two cycles for the warp, but other warps use the slot.
@@ -209,8 +210,8 @@ mod tests {
     fn a_yield_costs_a_lone_warp_a_cycle() {
         let stays: Vec<WarpOp> = (0..4).map(|_| op(1, true, 0, 1)).collect();
         let yields: Vec<WarpOp> = (0..4).map(|_| op(1, false, 0, 1)).collect();
-        assert_eq!((simulate(&stays, 1, 1), simulate(&yields, 1, 1)), (4, 7));
-        assert_eq!((simulate(&stays, 1, 2), simulate(&yields, 1, 2)), (8, 8));
+        assert_eq!((simulate_warps(&stays, 1, 1), simulate_warps(&yields, 1, 1)), (4, 7));
+        assert_eq!((simulate_warps(&stays, 1, 2), simulate_warps(&yields, 1, 2)), (8, 8));
     }
 
     /// Four warps compute on one unit, then load. If each warp keeps the issue slot, the first loads start early and the last one in cycle
@@ -235,7 +236,7 @@ mod tests {
             });
             ops
         };
-        let (stays, turns) = (simulate(&kernel(true), 1, 4), simulate(&kernel(false), 1, 4));
+        let (stays, turns) = (simulate_warps(&kernel(true), 1, 4), simulate_warps(&kernel(false), 1, 4));
         assert!(stays < turns, "greedy {stays}, round robin {turns}");
     }
 }

@@ -27,7 +27,7 @@ pub use oriole_sched::report::statistics::{LoopMetrics, StatisticsFigure};
 
 /// Assumed number of threads per block if the kernel does not declare it: one warp per hardware scheduler, so that only the registers
 /// determine the occupancy.
-const ASSUMED_THREADS: u32 = 128;
+const ASSUMED_BLOCK_THREADS: u32 = 128;
 
 /// The scheduling report of a function.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct SchedulingReport {
     pub name: String,
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
-    /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.
+    /// The register budget of the scheduler that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
     /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
@@ -59,7 +59,7 @@ impl SchedulingReport {
         let machine = hardware.machine;
         let before = data.before.as_ref();
         let launch = finished.launch.unwrap_or(Launch {
-            threads: ASSUMED_THREADS,
+            threads: ASSUMED_BLOCK_THREADS,
             static_shared: report.shared_bytes,
             barriers: report.barriers,
             ..Launch::default()
@@ -108,7 +108,7 @@ impl SchedulingReport {
         text
     }
 
-    /// Returns the text after `SCHEDULING GUIDANCE:` for a level of detail.
+    /// Returns the text of the report after `SCHEDULING GUIDANCE:`; a higher `level` gives more detail.
     pub fn guidance(&self, level: u8) -> String {
         let scheduler = self.plan.map_or_else(
             || "nobody".to_owned(),
@@ -133,20 +133,20 @@ impl SchedulingReport {
     }
 }
 
-/// Type, in the ELF note, of a record that contains a string.
-const STRING_RECORD: u32 = 3;
-/// Owner name of the ELF note.
+/// Type of an ELF note whose content is a string.
+const STRING_NOTE_TYPE: u32 = 3;
+/// Owner name in the ELF notes of scheduling records, with its terminating zero byte.
 const NOTE_OWNER: &[u8] = b"Oriole\0";
-/// Prefix of the names of the sections that contain the records; the function name follows.
-const RECORD_SECTION: &str = ".note.oriole.sched.";
+/// Prefix of the names of the note sections with scheduling records; the function name follows.
+const NOTE_SECTION_PREFIX: &str = ".note.oriole.sched.";
 
-/// Adds the record of a function (type, length, text) as a note in a section of its own, which loaders ignore.
-pub(crate) fn add_record(cubin: &mut Cubin, function: &FunctionReport) {
+/// Adds a scheduling record of a function to the cubin, as an ELF note in a section of its own, which loaders ignore.
+pub(crate) fn add_scheduling_note(cubin: &mut Cubin, function: &FunctionReport) {
     let text = format!("instr/R-regs: {} instructions, {} R-regs", function.instructions, function.registers);
-    let mut description = Vec::from(STRING_RECORD.to_le_bytes());
+    let mut description = Vec::from(STRING_NOTE_TYPE.to_le_bytes());
     description.extend((text.len() as u32).to_le_bytes());
     description.extend(text.bytes());
-    let note = Note::Other { owner: NOTE_OWNER.to_vec(), note_type: STRING_RECORD, description };
-    let name = format!("{RECORD_SECTION}{}", function.name);
+    let note = Note::Other { owner: NOTE_OWNER.to_vec(), note_type: STRING_NOTE_TYPE, description };
+    let name = format!("{NOTE_SECTION_PREFIX}{}", function.name);
     cubin.push_section(Section::new(name, SectionType::NOTE, 0, 4, Content::Notes(vec![note])));
 }

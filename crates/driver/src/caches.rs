@@ -7,7 +7,7 @@ use oriole_isel::SelectCaches;
 use oriole_opt::legalize::EncodabilityCache;
 use oriole_support::Target;
 
-/// Caches for one target, used by one function at a time.
+/// Caches for one target, used by the compilation of one function at a time.
 pub struct Caches {
     /// Templates, encodings and library functions of instruction selection.
     pub select: RefCell<SelectCaches>,
@@ -26,7 +26,7 @@ impl Caches {
 pub struct CachePool {
     /// The GPU architecture that code is compiled for.
     target: Target,
-    /// The caches that no function is using.
+    /// The caches that no running compilation of a function is using.
     idle_caches: Mutex<Vec<Caches>>,
 }
 
@@ -36,7 +36,7 @@ impl CachePool {
         CachePool { target, idle_caches: Mutex::default() }
     }
 
-    /// Calls `run` with caches that no other function uses. The caches are dropped if `run` panics.
+    /// Calls `run` with caches that no other compilation of a function uses at the same time. The caches are dropped if `run` panics.
     pub fn with_idle_caches<R>(&self, run: impl FnOnce(&Caches) -> R) -> R {
         let idle = || self.idle_caches.lock().unwrap_or_else(PoisonError::into_inner);
         let known = idle().pop();

@@ -5,11 +5,11 @@ use oriole_ptx::{Checked, NumberedPart, Options, SplitModule};
 use crate::hooks::Parallelism;
 use crate::parallel;
 
-/// Bytes of text that take as long to parse as one PTX instruction takes to compile.
-const BYTES_PER_INSTRUCTION: usize = 700;
+/// Number of bytes of PTX text that take as long to parse as one PTX instruction takes to compile.
+const PARSED_BYTES_PER_INSTRUCTION: usize = 700;
 
-/// Size of the job that renumbers a part, in PTX instructions that take as long to compile.
-const RENUMBERED_PART: usize = 30;
+/// Cost of renumbering the objects of one part of a module, as the number of PTX instructions that take as long to compile.
+const RENUMBERING_COST: usize = 30;
 
 /// Parses and checks a PTX module like [`oriole_ptx::check`], with the same result. A module with many kernels is parsed in parts, which
 /// run in parallel as far as `parallelism` allows.
@@ -24,10 +24,10 @@ pub fn check(text: &[u8], options: &Options, parallelism: &Parallelism) -> Check
 fn check_in_parts(text: &[u8], options: &Options, parallelism: &Parallelism) -> Option<Checked> {
     let split = SplitModule::new(text, options)?;
     let parts: Vec<(usize, usize)> = split.part_sizes().into_iter().enumerate().collect();
-    let size = |&(_, bytes): &(usize, usize)| bytes / BYTES_PER_INSTRUCTION;
+    let size = |&(_, bytes): &(usize, usize)| bytes / PARSED_BYTES_PER_INSTRUCTION;
     let parsed = parallel::map_in_parallel(parallelism, &parts, size, |&(part, _)| split.parse(part));
     let numbered = split.number(parsed)?;
-    let renumbered = parallel::map_in_parallel(parallelism, numbered.parts(), |_| RENUMBERED_PART, NumberedPart::renumber);
+    let renumbered = parallel::map_in_parallel(parallelism, numbered.parts(), |_| RENUMBERING_COST, NumberedPart::renumber);
     numbered.join(renumbered)
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | code | strategies |
 //! |---|---|
-//! | -O0, -O1 if a scheduling mode is given, or more than [`LARGE_FUNCTION`] instructions | the default |
+//! | -O0, -O1 if a scheduling mode is given, or more than [`MAX_INSTRUCTIONS_TO_COMPARE`] instructions | the default |
 //! | every other function | the default, `c`, `critical-path`, `combined` |
 //! | with several blocks | also `global` |
 //! | with a loop of one block | also `software-pipelining`, `loop-aware` |
@@ -25,21 +25,21 @@ use oriole_sched::backend::Backend;
 /// (docs/scheduling.md).
 pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
-/// Number of instructions above which only the default strategy is used.
-const LARGE_FUNCTION: usize = 4_000;
+/// Maximum number of instructions of a function for which strategies other than the default are tried.
+const MAX_INSTRUCTIONS_TO_COMPARE: usize = 4_000;
 
 /// Properties of a function that decide which strategies may suit it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeKind {
-    /// Number of instructions.
+    /// Number of instructions of the function.
     instructions: usize,
-    /// Number of blocks.
+    /// Number of basic blocks of the function.
     blocks: usize,
-    /// Number of matrix products.
+    /// Number of matrix-multiply instructions (matrix products).
     products: usize,
     /// Number of asynchronous matrix products of a warpgroup, which are also counted in `products`.
     warpgroup_products: usize,
-    /// Number of blocks that are their own successors.
+    /// Number of loops of one block: blocks that are their own successors.
     one_block_loops: usize,
 }
 
@@ -66,14 +66,14 @@ impl CodeKind {
     /// Returns the strategy that is used unless the options name one: the one that measured best for this kind of code
     /// (docs/scheduling-strategies.md).
     pub fn default_strategy(self, level: u8) -> Backend {
-        let is_searched = level >= 2 && self.instructions <= LARGE_FUNCTION;
+        let is_searched = level >= 2 && self.instructions <= MAX_INSTRUCTIONS_TO_COMPARE;
         if self.warpgroup_products > 0 && is_searched { Backend::COMBINED } else { DEFAULT_BACKEND }
     }
 
     /// Returns the strategies to try at an optimization level, the default first.
     pub fn strategies(self, level: u8) -> Vec<Backend> {
         let mut found = vec![DEFAULT_BACKEND];
-        if level < 2 || self.instructions > LARGE_FUNCTION {
+        if level < 2 || self.instructions > MAX_INSTRUCTIONS_TO_COMPARE {
             return found;
         }
         found.extend([Backend::C, Backend::CRITICAL_PATH, Backend::COMBINED]);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(names(LOOP, 1), ["b"]);
         assert_eq!(names(LOOP, 2), ["b", "loop-aware"]);
         let mut large = "func kernel @f {\nbb0:\n".to_owned();
-        (0..=LARGE_FUNCTION).for_each(|_| large.push_str("    R0 = FADD R1, R2\n"));
+        (0..=MAX_INSTRUCTIONS_TO_COMPARE).for_each(|_| large.push_str("    R0 = FADD R1, R2\n"));
         assert_eq!(names(&(large + "    EXIT\n}"), 3), ["b"]);
     }
 }

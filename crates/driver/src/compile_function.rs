@@ -17,7 +17,7 @@ use crate::schedule::SchedulePlan;
 use crate::search;
 use crate::state::{FunctionInput, FunctionState, Selection};
 
-/// A compiled function.
+/// A compiled function: its machine code, and the data about it that the cubin and the reports need.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The machine code.
@@ -28,7 +28,7 @@ pub struct Finished {
     pub frame_bytes: u32,
     /// Properties of the function that instruction selection found.
     pub selection: Arc<Selection>,
-    /// The symbol names that the patches of the code refer to by index.
+    /// The symbol names to which patches (instructions with an address to be filled in) refer by index.
     pub symbols: Vec<String>,
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
@@ -53,7 +53,7 @@ impl Finished {
 pub struct FunctionOutcome {
     /// The compiled function, or the errors; `Ok(None)` if the options stop the compilation after a pass.
     pub result: Result<Option<Finished>, Vec<Failure>>,
-    /// Names of the functions that it calls directly.
+    /// Names of the functions that the function calls directly.
     pub callees: Vec<String>,
     /// The requested records of the passes.
     pub log: PassLog,

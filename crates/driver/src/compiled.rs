@@ -4,7 +4,7 @@ use crate::account::SchedulingReport;
 use crate::decisions::Decisions;
 use crate::function_report::FunctionReport;
 
-/// The result of a compilation.
+/// The result of a compilation: a cubin, and reports about its functions.
 #[derive(Clone, Default, Debug)]
 pub struct Compiled {
     /// The bytes of the cubin. Empty, like the lists below, if the options stop the compilation after a pass.

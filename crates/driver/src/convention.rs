@@ -14,8 +14,8 @@ pub use crate::abi_registers::STACK_POINTER;
 use crate::options::Options;
 use crate::quads;
 
-/// Number of the first uniform register that only kernels write; device functions write lower ones only.
-const FIRST_KERNEL_UNIFORM: u16 = 36;
+/// Number of the first uniform register that only kernels write; device functions write only registers with lower numbers.
+const FIRST_KERNEL_ONLY_UNIFORM: u16 = 36;
 /// Number of the first callee-saved convergence barrier; all higher ones are callee-saved too.
 const FIRST_CALLEE_SAVED_BARRIER: u16 = 6;
 /// Number of the first general register of the range in which the upper four of every eight registers are callee-saved.
@@ -35,8 +35,8 @@ pub fn may_call_slow_paths(register_limit: u32, options: &Options) -> bool {
     options.level > 0 && !options.tools_patch && register_limit >= MIN_REGISTERS_FOR_SLOW_PATHS
 }
 
-/// Returns whether a general register is callee-saved. The return address is not: every call sets it, and [`store_return_address`] decides
-/// where a function keeps its own.
+/// Returns whether a general register is callee-saved. The registers of the return address are not, because every call overwrites them;
+/// [`store_return_address`] decides where a function with calls keeps its own return address.
 pub fn is_callee_saved(register: u16) -> bool {
     match register {
         2 | 16..=31 => !is_return_address(register),
@@ -96,7 +96,7 @@ fn runtime_clobbers(name: &str) -> Clobbers {
     Clobbers { general, predicates: register_set_where(0..predicates, |_| true), ..Clobbers::NONE }
 }
 
-/// Returns the registers that a texture fetch by a quad overwrites.
+/// Returns the registers that a texture fetch by the four threads of a quad overwrites.
 fn quad_clobbers() -> Clobbers {
     let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
     let mut general = register_set_where(results, |_| true);
@@ -104,7 +104,8 @@ fn quad_clobbers() -> Clobbers {
     Clobbers { general, predicates: register_set_where(0..u16::from(QuadFetch::PREDICATES), |_| true), ..Clobbers::NONE }
 }
 
-/// Returns the registers that a runtime function may use: exactly those that it may clobber.
+/// Returns the allocator's environment of a runtime function, which may use exactly the registers that it may clobber. `limit` is the
+/// maximum number of general registers.
 fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Environment {
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
     let lost = runtime_clobbers(name);
@@ -116,7 +117,8 @@ fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Envir
     environment
 }
 
-/// Returns the registers that a function may use, with the clobbers of its calls. `limit` is the number of general registers.
+/// Returns the allocator's environment of a function: the registers that it may use, and those that its calls overwrite. `limit` is the
+/// maximum number of general registers.
 pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has_dynamic_stack: bool) -> Environment {
     if is_runtime(&function.name) {
         return runtime_environment(&function.name, hardware, limit);
@@ -143,12 +145,12 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
         environment.reserved.barriers = environment.reserved.barriers.or(&environment.clobbers.barriers);
     }
     if is_kernel {
-        environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_UNIFORM, |_| true);
+        environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_ONLY_UNIFORM, |_| true);
         // Threads of the warp that do not execute a call may execute other code meanwhile. Uniform registers are shared by the whole warp,
         // so that code must only use those that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
     } else {
-        environment.uniform_registers = u32::from(FIRST_KERNEL_UNIFORM);
+        environment.uniform_registers = u32::from(FIRST_KERNEL_ONLY_UNIFORM);
     }
     if has_dynamic_stack && calls {
         environment.reserved.general.insert(Reg::from(SAVED_STACK_POINTER), 1);
@@ -188,14 +190,14 @@ fn allocate_checked(function: &mut Function, environment: &Environment, verify: 
     Ok(allocation)
 }
 
-/// Returns the set of registers in a range that satisfy a condition.
+/// Returns the registers with numbers in `range` for which `is_member` is true.
 fn register_set_where(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
     let mut set = RegisterSet::EMPTY;
     range.filter(|&register| is_member(register)).for_each(|register| set.insert(Reg::new(register), 1));
     set
 }
 
-/// Returns a general register operand.
+/// Returns an operand of `count` general registers starting at number `first`.
 fn general_operand(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }

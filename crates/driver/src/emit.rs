@@ -11,7 +11,7 @@ use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, R
 use oriole_isa::{Control, INSTRUCTION_BYTES, Instruction, Memory, encode, parse};
 use oriole_support::Index;
 
-use crate::debug::location_lists::Alias;
+use crate::debug::location_lists::RegisterAlias;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
@@ -23,9 +23,9 @@ const CODE_ALIGN: usize = 128;
 pub struct EmittedCode {
     /// The bytes of the machine code, including padding.
     pub bytes: Vec<u8>,
-    /// Offsets of the `EXIT` instructions.
+    /// Byte offsets of the `EXIT` instructions.
     pub exits: Vec<u32>,
-    /// Offsets of calls through pointers.
+    /// Byte offsets of calls through pointers.
     pub indirect_calls: Vec<u32>,
     /// Instructions that contain an address to be filled in.
     pub patches: Vec<Patch>,
@@ -35,11 +35,11 @@ pub struct EmittedCode {
     pub accesses_tensor_memory: bool,
     /// Number of instructions, without padding.
     pub instructions: usize,
-    /// Offset and source location of each instruction. Instructions at the start of the function that belong to no PTX instruction have no
-    /// entry.
+    /// Byte offset and source location of each instruction. Instructions at the start of the function that belong to no PTX instruction
+    /// have no entry.
     pub locations: Vec<(u32, Location)>,
-    /// Changes of the stack pointer, as pairs (offset, bytes): from this offset on, the stack pointer is this number of bytes below its
-    /// value at the function's entry.
+    /// Changes of the stack pointer, as pairs (byte offset, depth in bytes): from this offset on, the stack pointer is `depth` bytes below
+    /// its value at the function's entry.
     pub stack_depths: Vec<(u32, u32)>,
     /// For each point of the code, the locations of the values that callee-saved registers and the return address had at the entry, for
     /// debuggers.
@@ -47,7 +47,7 @@ pub struct EmittedCode {
     /// The address ranges in which machine registers hold PTX registers; empty unless requested.
     pub register_ranges: Vec<RegisterRange>,
     /// The PTX statements at which location lists name a PTX register that does not hold the variable; empty unless requested.
-    pub register_aliases: Vec<Alias>,
+    pub register_aliases: Vec<RegisterAlias>,
     /// Byte offsets, from the start of the function, of the instructions that access spill slots; empty unless requested.
     pub spill_code: Vec<u32>,
     /// For each instruction, in the order of the code: the passes and decisions that determined its form and position; empty unless
@@ -60,7 +60,7 @@ pub struct EmittedCode {
 pub struct Patch {
     /// Offset of the instruction in bytes.
     pub offset: u32,
-    /// The symbol, and which part of its address the instruction contains.
+    /// The symbol whose address the instruction contains, and which part of the address.
     pub reference: Reference,
 }
 
@@ -71,7 +71,7 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<E
     let mut code = EmittedCode::default();
     for (&block, following) in function.layout.iter().zip(following) {
         let insts = &function.blocks[block].insts;
-        let locations = locations(function, block, following);
+        let locations = inst_locations(function, block, following);
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
             code.locations.extend(locations[position].map(|location| (offset, location)));
@@ -90,7 +90,7 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<E
         }
     }
     code.instructions = code.bytes.len() / INSTRUCTION_BYTES;
-    pad(&mut code.bytes, target)?;
+    append_padding(&mut code.bytes, target)?;
     Ok(code)
 }
 
@@ -102,7 +102,7 @@ fn return_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
 }
 
 /// Returns the byte offsets in the function of the instructions that access spill slots.
-pub fn spill_code(function: &Function) -> Vec<u32> {
+pub fn spill_code_offsets(function: &Function) -> Vec<u32> {
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     let is_spill = |inst: &Inst| {
         let memory = function.insts[*inst].memory;
@@ -143,7 +143,7 @@ fn following_locations(function: &Function) -> Vec<Option<Location>> {
 /// Returns the source location of each instruction of a block. An instruction without one has the location of the next instruction that has
 /// one, which it usually prepares, or else of the previous one. At the start of the function it has none. A block without any, such as
 /// one with moves before a join, has that of the code after it (`following`).
-fn locations(function: &Function, block: Block, following: Option<Location>) -> Vec<Option<Location>> {
+fn inst_locations(function: &Function, block: Block, following: Option<Location>) -> Vec<Option<Location>> {
     let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(|&inst| own_location(function, inst)).collect();
     let is_entry = function.layout.first() == Some(&block);
     let first = if is_entry { locations.iter().position(Option::is_some).unwrap_or(locations.len()) } else { 0 };
@@ -229,7 +229,7 @@ fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
 
 /// Appends an instruction that branches to itself, because the hardware fetches instructions beyond the last one, and pads with `NOP`s to a
 /// multiple of [`CODE_ALIGN`].
-fn pad(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
+fn append_padding(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     bytes.extend(self_branch(target)?.to_le_bytes());
     let nop = Instruction { control: PADDING_CONTROL, ..parse("NOP").map_err(|error| error.to_string())? };
     let nop = encode(&nop, target).map_err(|error| error.to_string())?;

@@ -35,7 +35,7 @@ impl CompileError {
     }
 }
 
-/// The kind of an error.
+/// The cause of a compilation error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// A PTX feature that is not implemented; holds its name.
@@ -70,7 +70,7 @@ impl From<Fault> for Failure {
 /// A memory space of which a program uses more than the target has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Excess {
-    /// The memory space.
+    /// The memory space of which too much is used.
     pub memory: LimitedMemory,
     /// Number of bytes of this memory space that the program or function uses.
     pub used: u64,

@@ -6,8 +6,8 @@
 //! `tests/kernels/video` has 264 instructions and three loads. With 94 registers, five warps are resident on each scheduler; with 18
 //! registers, 16. A lone warp takes 1.16 times as long with 18, but the estimate for all resident warps is bound by the issue slots.
 //!
-//! The search therefore builds a schedule for few registers (mode `reduce-reg`), and keeps it if it takes no longer with all resident warps and
-//! not much longer alone.
+//! The search therefore builds a schedule for few registers (mode `reduce-reg`), and keeps it if it takes no longer with all resident warps
+//! and not much longer alone.
 
 use oriole_ir::analysis::{ControlFlow, Loops};
 use oriole_ir::{Function, FunctionKind};
@@ -20,12 +20,12 @@ use crate::resident_blocks::is_at_most_slightly_longer;
 use crate::schedule::SchedulePlan;
 use crate::state::FunctionState;
 
-/// Minimum number of instructions for each load of a kernel with few loads.
+/// Minimum number of instructions per load of a kernel that counts as one with few loads.
 const INSTRUCTIONS_PER_LOAD: usize = 48;
-/// Maximum number of instructions of a kernel to which this applies; longer ones were not studied.
+/// Maximum number of instructions of a kernel for which full occupancy is preferred; longer kernels were not studied.
 const MAX_INSTRUCTIONS: usize = 1024;
-/// Maximum ratio of the estimated times of a lone warp with higher and with lower occupancy.
-const MAX_LONE_RATIO: f64 = 1.4;
+/// Maximum ratio of two estimated times of a warp that runs alone: with the schedule for full occupancy, and with the other schedule.
+const MAX_LONE_WARP_RATIO: f64 = 1.4;
 
 /// Returns whether full occupancy is preferred for a kernel: it has no loops and few loads, and does not declare the size of its blocks.
 pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
@@ -34,9 +34,9 @@ pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
     is_short_kernel && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
 }
 
-/// Returns the plan with which more warps are resident: the same for few registers. `None` if all warps are resident with the registers of an
-/// allocated function.
-pub fn plan(plan: SchedulePlan, allocated: &FunctionState<'_>) -> Option<SchedulePlan> {
+/// Returns a plan with which more warps are resident: `plan` in the mode for few registers. `None` if all warps can already be resident
+/// with the registers of `allocated`, the function allocated with `plan`, or if it spills.
+pub fn plan_for_more_warps(plan: SchedulePlan, allocated: &FunctionState<'_>) -> Option<SchedulePlan> {
     let allocation = allocated.allocation.as_ref().filter(|_| allocated.spill_bytes() == 0)?;
     let limit = allocated.input.hardware.machine.registers_at_full_occupancy();
     (allocation.registers_used + HIDDEN_REGISTERS > limit).then_some(SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan })
@@ -44,21 +44,27 @@ pub fn plan(plan: SchedulePlan, allocated: &FunctionState<'_>) -> Option<Schedul
 
 /// Returns whether the schedule `more_warps` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more
 /// instructions, takes no longer if all warps are resident, and not much longer alone. `score` estimates the times of a schedule.
-pub fn is_kept(more_warps: &FunctionState<'_>, found: &FunctionState<'_>, score: impl Fn(&FunctionState<'_>) -> Option<Score>) -> bool {
+pub fn is_worth_keeping(
+    more_warps: &FunctionState<'_>,
+    found: &FunctionState<'_>,
+    score: impl Fn(&FunctionState<'_>) -> Option<Score>,
+) -> bool {
     let registers = |state: &FunctionState<'_>| state.allocation.as_ref().map_or(u32::MAX, |allocation| allocation.registers_used);
     more_warps.spill_bytes() == 0
         && registers(more_warps) < registers(found)
         && is_at_most_slightly_longer(&more_warps.function, found.function.inst_count())
-        && score(more_warps).zip(score(found)).is_some_and(|(new, old)| new.shared <= old.shared && new.alone <= MAX_LONE_RATIO * old.alone)
+        && score(more_warps)
+            .zip(score(found))
+            .is_some_and(|(new, old)| new.shared <= old.shared && new.alone <= MAX_LONE_WARP_RATIO * old.alone)
 }
 
-/// Returns whether no block is in a loop.
+/// Returns whether no block of a function is in a loop.
 fn has_no_loops(function: &Function) -> bool {
     let loops = Loops::compute(function, &ControlFlow::compute(function));
     function.layout.iter().all(|&block| loops.depth(block) == 0)
 }
 
-/// Returns whether few instructions read memory other than constant banks.
+/// Returns whether at most one instruction in [`INSTRUCTIONS_PER_LOAD`] reads memory other than constant banks.
 fn has_few_loads(function: &Function) -> bool {
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     let loads = insts.filter(|&&inst| {

@@ -10,11 +10,11 @@ use crate::schedule::SchedulePlan;
 pub struct FunctionReport {
     /// Name of the function.
     pub name: String,
-    /// Whether it is a kernel.
+    /// Whether the function is a kernel.
     pub is_kernel: bool,
-    /// Number of registers per thread.
+    /// Number of registers per thread, including the hidden ones.
     pub registers: u32,
-    /// Number of named barriers.
+    /// Number of named barriers (`barrier`, `bar`) that the function uses.
     pub barriers: u32,
     /// Size in bytes of the stack frame in local memory, including spill slots.
     pub stack_bytes: u32,

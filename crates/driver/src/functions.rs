@@ -17,7 +17,7 @@ const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"
 /// Calling convention of [`DRIVER_FUNCTIONS`] in the notation of the linker: twelve parameter registers from R4 on, return address in R20,
 /// followed by the set of clobbered registers.
 const DRIVER_CONVENTION: &str = "|12p4r20sRx";
-/// The registers that [`DRIVER_FUNCTIONS`] clobber, one bit each: R0 and R3 to R15.
+/// The general registers that [`DRIVER_FUNCTIONS`] clobber, as a bit mask with bit n for register n: R0 and R3 to R15.
 const DRIVER_CLOBBERS: u32 = 0xfff9;
 
 /// Returns whether the CUDA driver provides a function.
@@ -25,7 +25,7 @@ pub fn is_driver_function(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name) || oriole_isel::is_driver_gradient(name)
 }
 
-/// The functions of a module by name. Names are interned, so comparing their numbers is enough.
+/// The functions of a module by name. A [`Name`] is interned: two names are the same text if they have the same number.
 pub struct FunctionIndex<'m> {
     /// The module whose functions are indexed.
     module: &'m Module,
@@ -157,7 +157,7 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
 pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub waiting_for_warp: FxHashSet<String>,
-    /// Estimated execution time of a call of each function.
+    /// Estimated execution time of a call of each function, in cycles.
     pub calls: CallCosts,
 }
 
@@ -173,7 +173,7 @@ impl FunctionFacts {
 fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
     let may_wait = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
-    // Instructions share their forms, so most modules are done here.
+    // Instructions share their forms, so a look at the forms of the module is enough to rule out such a barrier in most modules.
     if !module.forms.iter().any(may_wait) {
         return FxHashSet::default();
     }
@@ -198,13 +198,13 @@ fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     found.into_iter().map(|name| module.name(name).to_owned()).collect()
 }
 
-/// Estimated number of cycles per PTX instruction of a callee, which is not compiled yet.
+/// Estimated number of cycles per PTX instruction of a function that is called and not compiled yet.
 const CYCLES_PER_STATEMENT: u32 = 5;
 
-/// Returns the estimated execution time of each function of a module, including everything that it calls.
+/// Returns the estimated execution time of each function of a module in cycles, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let module = index.module;
-    // Instructions share their forms, so modules without calls are done here.
+    // Instructions share their forms, so a look at the forms of the module is enough to find modules without calls.
     if !module.forms.iter().any(|form| form.opcode == Opcode::Call) {
         return CallCosts::default();
     }

@@ -19,7 +19,7 @@ use oriole_isa::INSTRUCTION_BYTES;
 pub struct InstHistory {
     /// The pass that created the instruction.
     pub created_by: &'static str,
-    /// The changes of its form, in order.
+    /// The changes of the instruction's form, in order.
     pub changes: Vec<FormChange>,
     /// Other forms that passes considered and rejected, in order.
     pub rejected: Vec<RejectedForm>,
@@ -41,11 +41,11 @@ pub struct FormChange {
 /// A form that a pass considered for an instruction and rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RejectedForm {
-    /// The pass.
+    /// The pass that rejected the form.
     pub pass: &'static str,
     /// The rejected form, such as `FFMA`.
     pub form: String,
-    /// Why it was rejected; completes the sentence "not FFMA, because ...".
+    /// Why the form was rejected; completes the sentence "not FFMA, because ...".
     pub reason: String,
 }
 
@@ -92,7 +92,7 @@ pub struct History {
     is_recording: bool,
     /// For each instruction, its mnemonic, modifiers, guard and kinds of operands after the last pass.
     forms: Vec<RecordedForm>,
-    /// The last decision of the scheduler about each instruction.
+    /// For each instruction: the last decision of the scheduler about its position.
     picks: HashMap<Inst, LastPick>,
     /// Whether a scheduling pass has run.
     is_scheduled: bool,
@@ -117,7 +117,7 @@ enum LastPick {
 }
 
 impl History {
-    /// Returns an empty history.
+    /// Returns an empty history; nothing is recorded unless `is_recording`.
     pub fn new(is_recording: bool) -> History {
         History { is_recording, ..History::default() }
     }
@@ -197,7 +197,7 @@ impl History {
     }
 }
 
-/// Writes the form of an instruction: mnemonic, modifiers and kinds of operands, without numbers of registers and values.
+/// Appends the form of an instruction to `text`: mnemonic, modifiers and kinds of operands, without the numbers of registers and values.
 fn write_form(text: &mut String, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     if data.guard.is_some() {
@@ -205,7 +205,7 @@ fn write_form(text: &mut String, function: &Function, inst: Inst) {
     }
     text.push_str(data.op.mnemonic());
     data.modifiers.iter().for_each(|modifier| text.push_str(modifier.spelling()));
-    // The number of operands of a phi or copy says nothing about its form.
+    // Operands are written for machine instructions only: the number of operands of a phi or copy says nothing about its form.
     if data.op.machine().is_none() {
         return;
     }

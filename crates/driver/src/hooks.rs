@@ -73,7 +73,7 @@ pub struct Progress<'a> {
     pub instructions: usize,
 }
 
-/// Numbers of functions and of their PTX instructions.
+/// An amount of work: a number of functions and the number of their PTX instructions.
 #[derive(Clone, Copy, Default, Debug)]
 struct WorkCounts {
     /// Number of functions.
@@ -87,7 +87,7 @@ struct WorkCounts {
 pub struct Tracker<'a> {
     /// The callbacks and threads of the compilation.
     hooks: &'a Hooks,
-    /// The counts of finished functions, and the totals.
+    /// The work that is finished, and the work in total, as (finished, total).
     counts: Mutex<(WorkCounts, WorkCounts)>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Tracker<'a> {
         Tracker { hooks, counts: Mutex::default() }
     }
 
-    /// Returns the threads to use.
+    /// Returns the threads that the compilation uses.
     pub fn parallelism(&self) -> &'a Parallelism {
         &self.hooks.parallelism
     }

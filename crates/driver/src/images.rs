@@ -14,7 +14,7 @@ use crate::variables::image_kind;
 use crate::whole_program::Program;
 
 /// Value in the cubin of a sampler field that the PTX does not initialize.
-const UNINITIALIZED_FIELD: u32 = 0xff;
+const UNINITIALIZED_SAMPLER_FIELD: u32 = 0xff;
 
 /// Adds the texture, sampler and surface references of all modules, first those that kernels use. Also adds an external symbol for each
 /// constant whose value the CUDA driver fills in when it loads the file.
@@ -22,7 +22,7 @@ pub fn add_image_references(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
     for job in program.jobs.iter().rev().filter(|job| job.is_kernel()) {
-        for (number, _, word) in reference_words(job) {
+        for (number, _, word) in image_handle_words(job) {
             for id in word.image.into_iter().chain(word.sampler) {
                 add_image_reference(file, program.modules[number], &program.layouts[number], id, &mut known);
             }
@@ -41,9 +41,9 @@ pub fn add_image_references(file: &mut build::Module, program: &Program<'_>) {
     }
 }
 
-/// Returns the words of a kernel's constant bank 0 that hold references, sorted by offset: for each, the number of its module, its offset
-/// in bytes, and the references. Words of device functions of all modules are included.
-fn reference_words(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
+/// Returns the 4-byte words of a kernel's constant bank 0 that hold handles of textures, samplers and surfaces, sorted by offset, as
+/// (number of the module, offset in bytes, references in the word). The words that device functions of all modules read are included.
+fn image_handle_words(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
     let images = &job.variables.images;
     let own = images.placed().map(|(offset, word)| (job.module_number, offset, word));
     let mut words: Vec<(usize, u32, SelectedWord)> = own.chain(images.foreign.iter().copied()).collect();
@@ -51,11 +51,11 @@ fn reference_words(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
     words
 }
 
-/// Adds a texture, sampler or surface reference at module scope, unless its name is in `known`.
+/// Adds a texture, sampler or surface reference at module scope to the cubin, and its name to `known`, unless `known` has the name.
 fn add_image_reference(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
     let variable = &module.variables[id];
     let (Some(kind), Some(name)) = (image_kind(variable.ty), layout.name(id)) else { return };
-    // A kernel parameter is not a variable of the module.
+    // A texture, sampler or surface that is a kernel parameter is not a variable of the module.
     if layout.images.binary_search(&id).is_err() || !known.insert(name.to_owned()) {
         return;
     }
@@ -66,7 +66,10 @@ fn add_image_reference(file: &mut build::Module, module: &Module, layout: &Layou
     let value =
         |wanted: &str| fields.iter().rev().find(|field| module.name(field.name) == wanted).map(|field| sampler_field_value(module, field));
     let modes = ["addr_mode_0", "addr_mode_1", "addr_mode_2", "filter_mode"];
-    let packed = modes.iter().rev().fold(0, |word, mode| word << 8 | value(mode).unwrap_or(UNINITIALIZED_FIELD) & UNINITIALIZED_FIELD);
+    let packed = modes
+        .iter()
+        .rev()
+        .fold(0, |word, mode| word << 8 | value(mode).unwrap_or(UNINITIALIZED_SAMPLER_FIELD) & UNINITIALIZED_SAMPLER_FIELD);
     let is_sampler = kind == ImageKind::Sampler;
     file.images.push(Image {
         name: name.to_owned(),
@@ -91,19 +94,20 @@ fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
     }
 }
 
-/// Returns the words of a kernel's constant bank 0 that the driver fills with handles of textures, samplers and surfaces.
+/// Returns the 4-byte words of a kernel's constant bank 0 that the CUDA driver fills with handles of textures, samplers and surfaces.
 pub fn driver_filled_words(job: &Job<'_>, program: &Program<'_>) -> Vec<ImageWord> {
     let part = |number: usize, id: VariableId| {
         let kind = image_kind(program.modules[number].variables[id].ty)?;
         Some((kind, program.layouts[number].name(id)?.to_owned()))
     };
     let parts = |number, word: SelectedWord| word.image.into_iter().chain(word.sampler).filter_map(|id| part(number, id)).collect();
-    reference_words(job).into_iter().map(|(number, offset, word)| ImageWord { offset, parts: parts(number, word) }).collect()
+    image_handle_words(job).into_iter().map(|(number, offset, word)| ImageWord { offset, parts: parts(number, word) }).collect()
 }
 
-/// Returns the offset of the first byte after the words for references in a kernel's constant bank 0; 0 without words.
-pub fn end_of_reference_words(job: &Job<'_>) -> u32 {
-    reference_words(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
+/// Returns the byte offset in a kernel's constant bank 0 of the end of the words that hold handles of textures, samplers and surfaces; 0 if
+/// there are no such words.
+pub fn end_of_image_handle_words(job: &Job<'_>) -> u32 {
+    image_handle_words(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
 }
 
 /// Returns the kernel parameters that are texture, sampler or surface references.
@@ -118,7 +122,7 @@ pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
 }
 
 /// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces, for a function of a relocatable
-/// file; empty if the function uses no references.
+/// file; empty if the function uses no texture, sampler or surface references.
 pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
     let uses_images = function.code.patches.iter().any(|patch| patch.reference.kind == ReferenceKind::ImageWord);
     let codes = [AttributeCode::BINDLESS_TEXTURE_BANK, AttributeCode::BINDLESS_SURFACE_BANK];
@@ -128,7 +132,7 @@ pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
 /// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces. Where code loads handles from the
 /// bank, ptxas writes both attributes if there is a handle of either kind.
 pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>, target: Target) -> Vec<Attribute> {
-    let kinds: Vec<ImageKind> = reference_words(job)
+    let kinds: Vec<ImageKind> = image_handle_words(job)
         .into_iter()
         .flat_map(|(number, _, word)| word.image.into_iter().chain(word.sampler).map(move |id| (number, id)))
         .filter_map(|(number, id)| image_kind(program.modules[number].variables[id].ty))

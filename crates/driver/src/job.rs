@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
 use crate::{functions, parallel, registers, variables};
 
-/// A function to compile.
+/// A function to compile, with its inputs.
 pub struct Job<'m> {
     /// Index of the module among those compiled together.
     pub module_number: usize,
@@ -20,7 +20,7 @@ pub struct Job<'m> {
     pub module: &'m Module,
     /// The function in the module.
     pub id: FunctionId,
-    /// The locations of its variables and parameters.
+    /// The locations of the function's variables and parameters.
     pub variables: VariableLayout,
     /// The PTX registers that hold source variables, if the compiler keeps those for debuggers.
     pub debug_variables: FunctionVariables,
@@ -71,7 +71,7 @@ impl<'m> Job<'m> {
 }
 
 /// Returns a job for each function to compile, with its register limits.
-pub fn jobs<'m>(
+pub fn create_jobs<'m>(
     modules: &[&'m Module],
     indices: &[FunctionIndex<'_>],
     layouts: &[Layout],
@@ -96,8 +96,8 @@ pub fn jobs<'m>(
     jobs
 }
 
-/// Sets the register limits. A device function runs with the registers of the kernel that calls it, so its limit is at most the lowest
-/// limit of the file's kernels. `fewest` has the number of registers that the calls of each function need.
+/// Sets the register limits of all jobs. A device function runs with the registers of the kernel that calls it, so its limit is at most the
+/// lowest limit of the file's kernels. `fewest` has, for each job, the minimum number of registers that the function's calls need.
 fn limit_registers(jobs: &mut [Job<'_>], fewest: &[u32], options: &Options, machine: &Machine) {
     for job in jobs.iter_mut() {
         if job.is_kernel() {
@@ -109,7 +109,7 @@ fn limit_registers(jobs: &mut [Job<'_>], fewest: &[u32], options: &Options, mach
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for (job, &fewest) in jobs.iter_mut().zip(fewest) {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions).min(by_option) };
-        // A patch runs with the registers of the program that it is inserted into; there may be no more than the limit.
+        // A tools patch runs with the registers of the program that it is inserted into, so its limit is not raised.
         job.register_limit = if options.tools_patch { limit - HIDDEN_REGISTERS } else { (limit - HIDDEN_REGISTERS).max(fewest) };
     }
 }

@@ -5,7 +5,7 @@
 use oriole_ir::{Block, Function, Guard, Inst, Opcode, OperandKind};
 use oriole_support::Index;
 
-/// Threads jumps, then deletes branches to the next block.
+/// Redirects branches to blocks that contain only a jump (jump threading), then deletes branches to the next block of the layout.
 ///
 /// For debuggers (`keeps_lines`), branches that are the only code of a source line stay, such as that of `break;`.
 pub fn run(function: &mut Function, keeps_lines: bool) {
@@ -70,7 +70,7 @@ fn sole_jump_target(function: &Function, block: Block) -> Option<Block> {
     function.operands(*inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
-/// Deletes blocks from the layout that no instruction refers to. The operand of `BSSY` counts as a reference.
+/// Deletes the blocks from the layout that are unreachable from the entry. Every block operand counts as an edge, also that of `BSSY`.
 fn remove_unreachable(function: &mut Function) {
     let mut reached = vec![false; function.blocks.len()];
     let mut pending = vec![function.entry()];

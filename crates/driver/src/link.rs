@@ -46,10 +46,10 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     };
     let mut cubin = file.build_with(&run).map_err(|error| internal(error.to_string()))?;
     if options.reports.record {
-        functions.iter().for_each(|function| account::add_record(&mut cubin, function));
+        functions.iter().for_each(|function| account::add_scheduling_note(&mut cubin, function));
     }
     let bytes = cubin.write_with(&run).map_err(|error| internal(error.to_string()))?;
-    parallel::free(&options.hooks.parallelism, functions.len(), (file, cubin));
+    parallel::free_results(&options.hooks.parallelism, functions.len(), (file, cubin));
     let global_bytes =
         layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
     let constants: u64 = layouts.iter().map(|layout| layout.constants_end).max().unwrap_or(0);
@@ -62,7 +62,7 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the part reserved by the system, and the parameters.
 fn constant_bytes(job: &Job<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
-    end.max(images::end_of_reference_words(job))
+    end.max(images::end_of_image_handle_words(job))
 }
 
 /// Returns the resource usage of a function. `linked_function` is the function in the cubin, where resources of its callees are included;
@@ -81,13 +81,13 @@ fn function_report(job: &Job<'_>, function: &Finished, linked_function: Option<&
         instructions: function.code.instructions,
         plan: function.plan,
         warnings: if job.is_kernel() { job.limit.warnings.clone() } else { Vec::new() },
-        remarks: remarks(job, function, options),
+        remarks: performance_remarks(job, function, options),
     }
 }
 
 /// Returns the remarks about a function, without duplicates. At -O0 there are none about inserted waits: unoptimized code copies values
 /// after each instruction, so waits are expected.
-fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
+fn performance_remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
     let ignored = function.selection.ignored_register_counts.iter();
     let mut remarks: Vec<PerformanceRemark> =
         ignored.map(|&location| PerformanceRemark::ignored_setmaxnreg_remark(job.module_number, location)).collect();
@@ -182,7 +182,8 @@ fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[
     file.externs.extend(added);
 }
 
-/// Adds the memory below the stack pointer in which threads keep their registers while other threads of their quad fetch from textures.
+/// Adds to the stack sizes the memory below the stack pointer in which threads keep their registers while other threads of their quad (four
+/// threads of a warp) fetch from textures.
 fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
     if finished.iter().any(|function| function.symbols.iter().any(|name| QuadFetch::parse(name).is_some())) {
         for function in file.functions.iter_mut().filter(|function| function.min_stack_size != build::UNKNOWN_STACK) {
@@ -250,7 +251,7 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
     if function.selection.barriers > 0 {
         extra.push(Attribute::new(AttributeCode::NUM_BARRIERS, AttributeValue::Byte(function.selection.barriers as u8)));
     }
-    extra.extend(tensor_memory(function).attributes());
+    extra.extend(tensor_memory_use(function).attributes());
     if options.tools_patch {
         extra.push(Attribute::new(AttributeCode::TOOLS_PATCH_FUNC, AttributeValue::Flag));
     }
@@ -310,15 +311,15 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
     }
 }
 
-/// Returns the use of tensor memory that the attributes of a function in the cubin declare.
-fn tensor_memory(function: &Finished) -> build::TensorMemory {
+/// Returns how a compiled function uses tensor memory, in the form that the cubin builder takes.
+fn tensor_memory_use(function: &Finished) -> build::TensorMemory {
     let selected = function.selection.tensor_memory;
-    let count = if function.code.accesses_tensor_memory { TENSOR_MEMORY_COUNT } else { 0 };
+    let count = if function.code.accesses_tensor_memory { TENSOR_MEMORY_INIT_COUNT } else { 0 };
     build::TensorMemory { groups: selected.groups, allocates: selected.allocates, count }
 }
 
 /// Value of the attribute `EIATTR_VRC_CTA_INIT_COUNT` for a function that accesses tensor memory.
-const TENSOR_MEMORY_COUNT: u8 = 0x80;
+const TENSOR_MEMORY_INIT_COUNT: u8 = 0x80;
 
 /// Size in bytes of the reserved variable that records the allocated tensor memory.
 const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
@@ -377,7 +378,7 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
         offset: u64::from(offset),
         kind: CodePatch::IndirectCall,
-        symbol: UNIFIED_TABLE.into(),
+        symbol: UNIFIED_TABLE_SYMBOL.into(),
         addend: 0,
     });
     let patches = function.code.patches.iter();
@@ -394,5 +395,5 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     relocations
 }
 
-/// The symbol that indirect calls of relocatable files refer to: the linker's offset of the unified function table.
-const UNIFIED_TABLE: &str = "__UFT_OFFSET";
+/// Name of the symbol that indirect calls of relocatable files refer to: the offset of the unified function table, which the linker sets.
+const UNIFIED_TABLE_SYMBOL: &str = "__UFT_OFFSET";

@@ -125,7 +125,7 @@ impl PassOptions {
 /// A set of passes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PassSelection {
-    /// The passes with these names.
+    /// The passes with the given names.
     These(Vec<String>),
     /// All passes.
     All,
@@ -183,11 +183,11 @@ pub struct LaunchOptions {
     pub max_threads: Option<[u32; 3]>,
     /// Minimum number of resident blocks per multiprocessor; `None` if not given.
     pub min_blocks_per_sm: Option<u32>,
-    /// Whether these bounds and [`Options::max_registers`] override directives in the PTX.
+    /// Whether the launch bounds of the command line and [`Options::max_registers`] override directives in the PTX.
     pub override_directives: bool,
 }
 
-/// Whether instructions are scheduled, and in which mode.
+/// Whether instructions are scheduled, and in which mode (optimization goal).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ModeChoice {
     /// Determined by the optimization level.
@@ -202,7 +202,7 @@ pub enum ModeChoice {
 /// The scheduler backend to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackendChoice {
-    /// The default backend.
+    /// The default strategy for the kind of code ([`CodeKind::default_strategy`](crate::code_kind::CodeKind::default_strategy)).
     #[default]
     Default,
     /// The backend that the published description of ptxas names for the target.
@@ -216,7 +216,7 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// Returns the choice with this name on the command line; `None` if there is none.
+    /// Returns the choice of backend with this name on the command line (`--sched-backend`); `None` if there is none.
     pub fn parse(name: &str) -> Option<BackendChoice> {
         match name {
             "auto" => Some(BackendChoice::Auto),
@@ -225,7 +225,7 @@ impl BackendChoice {
         }
     }
 
-    /// Returns the choice of the strategy with this name on the command line; `None` if there is none.
+    /// Returns the choice of strategy with this name on the command line (`--sched-strategy`); `None` if there is none.
     pub fn parse_strategy(name: &str) -> Option<BackendChoice> {
         match name {
             "auto" => Some(BackendChoice::ByCode),
@@ -234,12 +234,12 @@ impl BackendChoice {
     }
 }
 
-/// Scheduling options.
+/// The options of the instruction schedulers.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Scheduling {
-    /// The mode.
+    /// Whether instructions are scheduled, and the optimization goal.
     pub mode: ModeChoice,
-    /// The backend.
+    /// The choice of the scheduler backend.
     pub backend: BackendChoice,
     /// Tuning parameters of the backends.
     pub knobs: Knobs,
@@ -251,7 +251,7 @@ impl Scheduling {
         Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
     }
 
-    /// Returns options for one backend in one mode.
+    /// Returns options that schedule with one backend in one mode.
     pub fn by(backend: Backend, mode: ScheduleMode) -> Scheduling {
         Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
     }
@@ -260,7 +260,7 @@ impl Scheduling {
 /// The statistics and records to collect during the compilation.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reports {
-    /// Whether to collect statistics of each function.
+    /// Whether to collect the statistics of each function for the scheduling report.
     pub figures: bool,
     /// Whether to record the reason for each pick of the scheduler.
     pub trace: bool,

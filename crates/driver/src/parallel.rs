@@ -1,9 +1,10 @@
 //! Runs jobs in parallel on as many threads as the amount of work justifies.
 //!
 //! Most files have a few functions and compile in less time than the threads for all processors take to start. The number of threads is
-//! therefore limited by the total work, and the calling thread is one of them. Threads for all processors are started once and kept. A thread that finishes a job takes the next one. The largest
-//! jobs start first, so that no large job is left for the end while the other threads are idle. Results are returned in the order of the
-//! jobs, independent of the thread that ran them. The caller of the compiler may run the jobs itself ([`Executor`]).
+//! therefore limited by the total work, and the calling thread is one of them. Threads for all processors are started once and kept. A
+//! thread that finishes a job takes the next one. The largest jobs start first, so that no large job is left for the end while the other
+//! threads are idle. Results are returned in the order of the jobs, independent of the thread that ran them. The caller of the compiler may
+//! run the jobs itself ([`Executor`]).
 //!
 //! On WebAssembly without threads `available_parallelism` is an error, and the calling thread runs all jobs.
 
@@ -35,14 +36,14 @@ pub fn map_in_parallel<J: Sync, R: Send>(
     }
 }
 
-/// Size of a job that takes a few microseconds, in PTX instructions to compile.
-const SHORT_JOB: usize = 2;
+/// Size of a job that takes a few microseconds, as the number of PTX instructions that take as long to compile.
+const SHORT_JOB_SIZE: usize = 2;
 
-/// Runs jobs that take a few microseconds each, such as describing compiled functions, and returns their results in order. An executor of
-/// the caller is not asked: it runs functions.
+/// Runs jobs that take a few microseconds each, such as describing compiled functions, and returns their results in order. If the caller
+/// provides an executor, the jobs run on the calling thread: the executor is for compiling functions.
 pub fn map_short_jobs<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     match parallelism {
-        Parallelism::Threads => run_on_threads(jobs, &(0..jobs.len()).collect::<Vec<_>>(), |_| SHORT_JOB, run),
+        Parallelism::Threads => run_on_threads(jobs, &(0..jobs.len()).collect::<Vec<_>>(), |_| SHORT_JOB_SIZE, run),
         Parallelism::Sequential | Parallelism::Executor(_) => jobs.iter().map(run).collect(),
     }
 }
@@ -64,17 +65,18 @@ fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order:
     jobs.iter().zip(results).map(take).collect()
 }
 
-/// Number of functions from which on freeing what was computed for them takes longer than telling another thread to do it.
+/// Minimum number of functions for which another thread frees the results: to free them here would take longer than to start that thread.
 const MANY_FUNCTIONS: usize = 100;
 
-/// Frees what was computed for this number of functions, on another thread if there are many and the compiler uses threads of its own.
-pub fn free<V: Send + 'static>(parallelism: &Parallelism, functions: usize, computed: V) {
+/// Frees `computed`, the results of compiling this number of functions; on another thread if there are at least [`MANY_FUNCTIONS`] and the
+/// compiler uses threads of its own.
+pub fn free_results<V: Send + 'static>(parallelism: &Parallelism, functions: usize, computed: V) {
     if functions >= MANY_FUNCTIONS && matches!(parallelism, Parallelism::Threads) {
         drop_on_pool(computed);
     }
 }
 
-/// Runs all jobs on threads of the compiler, in the given order.
+/// Runs all jobs on threads of the compiler and returns their results. `order` has the indices of the jobs in the order of their start.
 fn run_on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let work: usize = jobs.iter().map(size).sum();
     run_jobs_on_pool(available_threads(jobs.len().min(work / INSTRUCTIONS_PER_THREAD)), order, |job| run(&jobs[job]))

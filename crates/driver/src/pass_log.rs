@@ -28,7 +28,7 @@ impl PassLog {
     }
 }
 
-/// Whether a function was printed before or after a pass.
+/// The moment at which the text of a function was recorded: before or after a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
     /// Before the pass.
@@ -83,7 +83,7 @@ pub struct PassRun {
 pub struct IrObjects {
     /// Number of instructions, including those that were removed from their block.
     pub instructions: usize,
-    /// Number of values.
+    /// Number of SSA values.
     pub values: usize,
     /// Number of blocks, including those that were removed from the layout.
     pub blocks: usize,
@@ -120,7 +120,7 @@ impl BisectCounter {
         BisectCounter { bisect, executions: AtomicU64::new(0) }
     }
 
-    /// Counts an execution of an optional pass, reports the decision, and returns whether the pass may run.
+    /// Counts an execution of an optional pass, reports the decision to the callback, and returns whether the pass may run.
     fn allows(&self, pass: &'static str, function: &str) -> bool {
         let number = 1 + self.executions.fetch_add(1, Ordering::Relaxed);
         let runs = self.bisect.limit.is_none_or(|limit| number <= limit);
@@ -138,7 +138,7 @@ pub struct Recorder<'a> {
     pub tracker: &'a Tracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
-    /// The measurements so far.
+    /// The measurements of the passes that have run so far.
     runs: RefCell<Vec<PassRun>>,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Returns the measurements.
+    /// Returns the measurements of all passes that ran on the function.
     pub fn into_runs(self) -> Vec<PassRun> {
         self.runs.into_inner()
     }

@@ -38,9 +38,9 @@ pub struct Pass {
 pub enum Levels {
     /// All levels.
     All,
-    /// This level and higher ones.
+    /// The given level and higher ones.
     AtLeast(u8),
-    /// Only this level.
+    /// Only the given level.
     Only(u8),
     /// The levels at which functions are scheduled, or any level if the options request scheduling.
     Scheduled,
@@ -52,12 +52,12 @@ impl fmt::Display for Levels {
             Levels::All => write!(f, "-O0 to -O3"),
             Levels::AtLeast(level) => write!(f, "-O{level} to -O3"),
             Levels::Only(level) => write!(f, "-O{level}"),
-            Levels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_LEVEL),
+            Levels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_SCHEDULED_LEVEL),
         }
     }
 }
 
-/// A contiguous part of the pass table.
+/// A stage of the compilation: a contiguous part of the pass table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// Selection and optimization. Runs once.
@@ -187,7 +187,7 @@ const fn has_pass(phase: u8, name: &str) -> bool {
 }
 
 impl Pass {
-    /// Returns the pass with this name. The error is a message that suggests a name, if one is similar.
+    /// Returns the pass with this name. The error is a message for the user that suggests a similar name, if there is one.
     pub fn find(name: &str) -> Result<&'static Pass, String> {
         PASSES.iter().find(|pass| pass.name == name).ok_or_else(|| {
             let nearest = oriole_support::closest(name, PASSES.iter().map(|pass| pass.name));

@@ -1,4 +1,4 @@
-//! Code that tools insert into other programs (`ptxas --compile-as-tools-patch`).
+//! Checks of tools patches: code that tools insert into other programs (`ptxas --compile-as-tools-patch`).
 //!
 //! A tool such as compute-sanitizer calls these functions from instructions of a program that was compiled without them, and saves the
 //! registers that the calling convention lets a function change. Uniform registers are not among those, so the code must not use them.
@@ -12,19 +12,19 @@ use crate::convention;
 use crate::error::{Failure, Fault};
 use crate::state::Selection;
 
-/// The optional passes that may use uniform registers.
+/// The optional passes that may use uniform registers; they do not run on tools patches.
 const DISABLED_PASSES: [&str; 2] = ["uniform", "aggregate"];
 
-/// Returns whether an optional pass may run on the code of patches.
-pub fn allows(pass: &str) -> bool {
+/// Returns whether an optional pass may run on the code of tools patches.
+pub fn allows_pass(pass: &str) -> bool {
     !DISABLED_PASSES.contains(&pass)
 }
 
-/// The end of the error messages about code that patches may not contain, in ptxas' words.
+/// The end of the error messages about code that tools patches may not contain, in ptxas' words.
 const NOT_ALLOWED: &str = "is not allowed when command line option '--compile-as-tools-patch' is specified";
 
-/// Returns an error for the first instruction that uses a uniform register or a general register above the limit. The function has physical
-/// registers.
+/// Returns an error for the first instruction of a tools patch that uses a uniform register, or a general register above the limit. The
+/// function has physical registers.
 pub fn check(function: &Function) -> Result<(), Failure> {
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -42,8 +42,8 @@ pub fn check(function: &Function) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a description, for an error message, of the registers of an operand that patches may not use; `None` if they may use all of
-/// them.
+/// Returns a description, for an error message, of the registers of an operand that tools patches may not use; `None` if they may use all
+/// registers of the operand.
 fn forbidden_registers(operand: OperandKind) -> Option<&'static str> {
     let OperandKind::Register { file, first, count } = operand else { return None };
     match file {

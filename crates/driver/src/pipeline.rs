@@ -37,14 +37,14 @@ fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
 fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     let recorder = &state.input.recorder;
     let is_allowed = |state: &FunctionState<'_>| {
-        let is_possible = !state.options().tools_patch || patches::allows(pass.name);
+        let is_possible = !state.options().tools_patch || patches::allows_pass(pass.name);
         !pass.is_optional || is_possible && recorder.allows(pass.name, &state.function.name)
     };
     let runs = pass.is_enabled(state) && is_allowed(state);
     if runs {
         recorder.tracker.start_pass(&state.function.name, pass.name).map_err(|cancelled| vec![cancelled])?;
         if recorder.options.print_before.contains(pass.name) {
-            dump(state, pass, Moment::Before);
+            record_dump(state, pass, Moment::Before);
         }
         let started = recorder.start(&state.function);
         (pass.run)(state)?;
@@ -56,13 +56,13 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
         }
     }
     if runs && recorder.options.print_after.contains(pass.name) || stops_after(pass, state) {
-        dump(state, pass, Moment::After);
+        record_dump(state, pass, Moment::After);
     }
     Ok(())
 }
 
 /// Records the text of the function before or after a pass.
-fn dump(state: &mut FunctionState<'_>, pass: &Pass, moment: Moment) {
+fn record_dump(state: &mut FunctionState<'_>, pass: &Pass, moment: Moment) {
     let input = state.input;
     let is_selected = !state.function.blocks.is_empty();
     let text = if is_selected { oriole_ir::text::print(&state.function) } else { oriole_ptx::print_function(input.module, input.id) };

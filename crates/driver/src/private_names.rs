@@ -33,7 +33,7 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
     copies
 }
 
-/// Returns the functions and variables at module scope: text, name, and whether the symbol is private to the module.
+/// Returns the functions and variables at module scope, as (text of the name, interned name, whether the symbol is private to the module).
 fn symbols(module: &Module) -> impl Iterator<Item = (&str, Name, bool)> {
     let functions = module.functions.iter().map(|function| {
         let is_private = function.kind == FunctionKind::Function && function.linkage == Linkage::Internal;
@@ -46,7 +46,7 @@ fn symbols(module: &Module) -> impl Iterator<Item = (&str, Name, bool)> {
     functions.chain(variables.map(|variable| (module.name(variable.name), variable.name, variable.linkage == Linkage::Internal)))
 }
 
-/// Renames functions and variables at module scope, and all references to them by name.
+/// Renames functions and variables at module scope, and all references to them by name. `names` maps old names to new ones.
 fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
     let change = |name: &mut Name| *name = names.get(name).copied().unwrap_or(*name);
     module.functions.iter_mut().for_each(|function| change(&mut function.name));
@@ -65,7 +65,7 @@ fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
     }
 }
 
-/// Renames the symbols in an initial value.
+/// Applies `change` to all symbol names in an initial value.
 fn rename_in_initializer(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
     match initializer {
         Initializer::Address { symbol, .. } => change(symbol),

@@ -46,7 +46,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     let modules: &[&Module] = &distinct.iter().map(|module| &**module).collect::<Vec<_>>();
     let mut layouts = lay_out_variables(modules, options)?;
     let mut indices: Vec<FunctionIndex<'_>> = modules.iter().map(|module| FunctionIndex::new(module)).collect();
-    let mut jobs = job::jobs(modules, &indices, &layouts, options, hardware.machine);
+    let mut jobs = job::create_jobs(modules, &indices, &layouts, options, hardware.machine);
     let excesses = memory_limit_errors(&jobs, &layouts, options);
     if !excesses.is_empty() {
         return Err(excesses);
@@ -78,11 +78,11 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(errors);
     }
     let linked = link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware);
-    parallel::free(&options.hooks.parallelism, finished.len(), finished);
+    parallel::free_results(&options.hooks.parallelism, finished.len(), finished);
     linked
 }
 
-/// Returns the source position to report if a function uses too much of a memory: its first variable in that memory, or else its first
+/// Returns the source position to report if a function uses too much of a memory space: its first variable in that space, or else its first
 /// statement. `None` if it has neither.
 fn memory_use_position(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
     let body = job.function().body.as_deref()?;
@@ -123,7 +123,7 @@ fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) 
 /// The inputs that all functions of a compilation share.
 #[derive(Clone, Copy)]
 struct SharedInputs<'a> {
-    /// Target and settings.
+    /// Target and settings of the compilation.
     options: &'a Options,
     /// The hardware model of the target.
     hardware: &'a Hardware<'a>,
@@ -131,7 +131,7 @@ struct SharedInputs<'a> {
     tracker: &'a Tracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
-    /// Caches for instruction selection and encodability.
+    /// Caches for instruction selection, and of which instructions the target can encode.
     caches: &'a CachePool,
 }
 
@@ -148,8 +148,8 @@ struct CompilationResults<'a> {
 }
 
 impl CompilationResults<'_> {
-    /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which needs a fixed order of
-    /// pass executions.
+    /// Compiles functions and adds their results to this struct. The functions are compiled in parallel, except for bisection, which needs
+    /// a fixed order of pass executions.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: SharedInputs<'_>) {
         let SharedInputs { options, hardware, tracker, bisect, caches } = settings;
         let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();

@@ -12,11 +12,11 @@ use oriole_isa::{Symbols, SystemLayout};
 use crate::convention::{self, STACK_POINTER};
 use crate::error::{Excess, LimitedMemory};
 
-/// Size in bytes that frame sizes are multiples of, so that alignment in one frame also holds in the frames of callees.
-const FRAME_UNIT: u32 = 16;
-/// Size in bytes that the frame size of a kernel without calls is a multiple of. No other frame depends on it, so it can be smaller than
-/// [`FRAME_UNIT`].
-const KERNEL_FRAME_UNIT: u32 = 8;
+/// Unit of frame sizes in bytes: frame sizes are multiples of it, so that alignment in one frame also holds in the frames of callees.
+const FRAME_SIZE_UNIT: u32 = 16;
+/// Unit of the frame sizes of kernels without calls, in bytes. No other frame depends on the frame of such a kernel, so the unit can be
+/// smaller than [`FRAME_SIZE_UNIT`].
+const KERNEL_FRAME_SIZE_UNIT: u32 = 8;
 /// Number of a general register that holds no value when a function starts or returns, for use as a scratch register.
 const SCRATCH_REGISTER: u16 = 0;
 
@@ -30,7 +30,8 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { registers_to_save(function) };
     let saved_at = function.frame_bytes.next_multiple_of(4);
     let slots = (registers.len() + barriers.len()) as u32;
-    let unit = if is_kernel && !convention::has_abi_calls(function) { KERNEL_FRAME_UNIT } else { FRAME_UNIT }.max(function.frame_align);
+    let unit =
+        if is_kernel && !convention::has_abi_calls(function) { KERNEL_FRAME_SIZE_UNIT } else { FRAME_SIZE_UNIT }.max(function.frame_align);
     let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
     let limits = &SystemLayout::of(target).limits;
     let most = if has_spills || slots > 0 { limits.frame_with_slots } else { limits.frame };
@@ -137,8 +138,8 @@ fn mark_as_spill_access(function: &mut Function, inst: Inst) {
     function.insts[inst].memory = Some(access);
 }
 
-/// Returns the callee-saved registers and convergence barriers that a function writes, and the return address if the function has calls
-/// ([`convention::store_return_address`]).
+/// Returns the registers that the prologue has to save, as (general registers, convergence barriers): the callee-saved ones that a function
+/// writes, and those of the return address if the function has calls ([`convention::store_return_address`]).
 fn registers_to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     let has_calls = convention::has_abi_calls(function);
     let is_saved = |register: u16| convention::is_callee_saved(register) || has_calls && convention::is_return_address(register);
@@ -160,8 +161,8 @@ fn registers_to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     (registers, barriers)
 }
 
-/// Replaces references to parameters on the caller's stack by offsets from the stack pointer. These parameters follow this function's
-/// frame, whose size in bytes is `frame`.
+/// Replaces references to parameters on the caller's stack by offsets from the stack pointer. These parameters are located after this
+/// function's frame, whose size in bytes is `frame`.
 fn resolve_incoming_parameters(function: &mut Function, frame: u32) {
     for block in function.layout.clone() {
         for inst in function.blocks[block].insts.clone() {
@@ -176,7 +177,7 @@ fn resolve_incoming_parameters(function: &mut Function, frame: u32) {
     }
 }
 
-/// Returns whether a kernel needs a stack pointer.
+/// Returns whether a kernel needs a stack pointer: its instructions use the stack.
 fn uses_stack(function: &Function) -> bool {
     let pointer = general_operand(STACK_POINTER.into());
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;

@@ -42,50 +42,50 @@ use oriole_isel::QuadFetch;
 
 use crate::abi_registers::STACK_POINTER;
 
-/// Operand of `SHFL` that divides the warp into quads.
-const WITHIN_QUADS: i64 = 0x1c03;
+/// Operand of `SHFL` that limits the exchange to the four threads of a quad.
+const SHFL_WITHIN_QUADS: i64 = 0x1c03;
 /// Bit of the mark register that is set in threads that participate in the fetch. The saved predicates are in the bits below it.
-const PARTICIPATES: i64 = 0x200;
+const PARTICIPATES_BIT: i64 = 0x200;
 /// Bits of the seven predicates in the mark register.
-const ALL_PREDICATES: i64 = 0x7f;
+const ALL_PREDICATE_BITS: i64 = 0x7f;
 /// Bits of the predicates P1 to P6 in the mark register; P0 is restored separately, because it guards the restoring instructions.
-const LATER_PREDICATES: i64 = 0x7e;
+const LATER_PREDICATE_BITS: i64 = 0x7e;
 /// Truth table of `LOP3.LUT` for `a & b`.
-const LUT_AND: i64 = 0xc0;
+const LOP3_AND_TABLE: i64 = 0xc0;
 /// Truth table of `LOP3.LUT` for `a | b`.
-const LUT_OR: i64 = 0xfc;
+const LOP3_OR_TABLE: i64 = 0xfc;
 
-/// Register number of a temporary word. The scratch registers follow the operands and results of [`QuadFetch`].
+/// Number of a scratch register for a temporary 32-bit value. The scratch registers follow the operands and results of [`QuadFetch`].
 const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
 /// Number of the register with the index, in its quad, of the thread whose operands a round uses.
 const ROUND_THREAD: u8 = TEMPORARY + 1;
-/// Number of the first register of the coordinates; after the fetch, of the components.
+/// Number of the first register of the coordinates; after the fetch, of the components of the result.
 const COORDINATES: u8 = ROUND_THREAD + 1;
-/// Number of the first register of the handle, the offsets and the value to compare with.
+/// Number of the first register of the other operands of the fetch: handle, offsets, and value to compare with.
 const OTHER_OPERANDS: u8 = COORDINATES + 4;
-/// Number of the register with the set of threads of the quad that take part, one bit each.
+/// Number of the register with the set of threads of the quad that take part in the fetch, one bit each.
 const PARTICIPANTS: u8 = OTHER_OPERANDS + 4;
-/// Number of the register with the index of the first thread that takes part.
+/// Number of the register with the index, in its quad, of the first thread that takes part in the fetch.
 const FIRST_PARTICIPANT: u8 = PARTICIPANTS + 1;
-/// Number of the mark register: the predicates of the thread, and whether it takes part ([`PARTICIPATES`]).
+/// Number of the mark register: the predicates of the thread, and whether it takes part ([`PARTICIPATES_BIT`]).
 const MARK_REGISTER: u8 = FIRST_PARTICIPANT + 1;
 
-/// Returns an operand of `count` general registers.
+/// Returns an operand of `count` general registers starting at `number`.
 fn register(number: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: number.into(), count })
 }
 
 /// Returns an operand of one general register.
-fn word(number: u8) -> Operand {
+fn general(number: u8) -> Operand {
     register(number, 1)
 }
 
-/// Returns a predicate operand.
+/// Returns an operand of the predicate register with this number.
 fn predicate(number: u16) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Predicate, first: number, count: 1 })
 }
 
-/// Returns the convergence barrier that holds the active threads.
+/// Returns the operand of the convergence barrier that records the active threads.
 fn barrier() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Convergence, first: QuadFetch::BARRIER.into(), count: 1 })
 }
@@ -95,17 +95,17 @@ fn symbol_operand(text: &str) -> Operand {
     Operand::from(Symbol::find(text).unwrap_or(Symbol::NAME_))
 }
 
-/// Appends instructions to a list.
+/// Appends the instructions of a texture fetch by quads to a list.
 struct InstAppender<'a> {
     /// The function that is compiled.
     function: &'a mut Function,
     /// The list that instructions are appended to.
     insts: &'a mut Vec<Inst>,
-    /// Source location of the instructions.
+    /// Source location of the appended instructions.
     location: Location,
 }
 
-/// Appends the instructions of a fetch to `insts`; `call` is the call that represents the fetch until then.
+/// Appends the instructions of a texture fetch by quads to `insts`; `call` is the call that represents the fetch in earlier passes.
 pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
     let mut writer = InstAppender { function, insts, location };
@@ -144,45 +144,52 @@ impl InstAppender<'_> {
 
     /// Sets a predicate if a register has one of the bits of a mask.
     fn test_bits(&mut self, result: Operand, register: u8, mask: i64) {
-        let operands = [result, Operand::RZ, word(register), mask.into(), Operand::RZ, LUT_AND.into(), Operand::PT.inverted_predicate()];
+        let operands =
+            [result, Operand::RZ, general(register), mask.into(), Operand::RZ, LOP3_AND_TABLE.into(), Operand::PT.inverted_predicate()];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
     }
 
-    /// Returns the operands of the address of a slot below the stack pointer.
+    /// Returns the operands of the address of a 4-byte slot below the stack pointer.
     fn address(slot: usize) -> [Operand; 3] {
         let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
         let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
-        [opening, bracket(word(STACK_POINTER)), bracket(Operand::from(-4 * (slot as i64 + 1)))]
+        [opening, bracket(general(STACK_POINTER)), bracket(Operand::from(-4 * (slot as i64 + 1)))]
     }
 
     /// Appends a store of a register to a slot below the stack pointer.
     fn store(&mut self, guard: Option<Guard>, slot: usize, register: u8) {
         let [opening, base, offset] = Self::address(slot);
-        self.emit_guarded(guard, Opcode::STL, &[], &[opening, base, offset, word(register)], 0);
+        self.emit_guarded(guard, Opcode::STL, &[], &[opening, base, offset, general(register)], 0);
     }
 
     /// Appends a load of a register from a slot below the stack pointer.
     fn load(&mut self, guard: Option<Guard>, slot: usize, register: u8) {
         let [opening, base, offset] = Self::address(slot);
-        self.emit_guarded(guard, Opcode::LDL, &[], &[word(register), opening, base, offset], 1);
+        self.emit_guarded(guard, Opcode::LDL, &[], &[general(register), opening, base, offset], 1);
     }
 
-    /// Returns the guard of instructions for threads that do not take part.
+    /// Returns the guard of instructions for threads that do not take part in the fetch.
     fn nonparticipant_guard() -> Option<Guard> {
         Some(Guard { kind: predicate(0).kind, negated: true })
     }
 
-    /// Activates the quads, and saves the registers of the threads that do not take part.
+    /// Activates all threads of the quads, and saves the registers of the threads that do not take part in the fetch.
     fn save_and_activate_quads(&mut self) {
         self.activate_quads();
         self.store(None, 0, MARK_REGISTER);
-        self.emit(Opcode::P2R, &[], &[word(MARK_REGISTER), symbol_operand("PR"), Operand::RZ, ALL_PREDICATES.into()], 1);
+        self.emit(Opcode::P2R, &[], &[general(MARK_REGISTER), symbol_operand("PR"), Operand::RZ, ALL_PREDICATE_BITS.into()], 1);
         self.activate_recorded();
-        let operands =
-            [word(MARK_REGISTER), word(MARK_REGISTER), PARTICIPATES.into(), Operand::RZ, LUT_OR.into(), Operand::PT.inverted_predicate()];
+        let operands = [
+            general(MARK_REGISTER),
+            general(MARK_REGISTER),
+            PARTICIPATES_BIT.into(),
+            Operand::RZ,
+            LOP3_OR_TABLE.into(),
+            Operand::PT.inverted_predicate(),
+        ];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
         self.activate_quads();
-        self.test_bits(predicate(0), MARK_REGISTER, PARTICIPATES);
+        self.test_bits(predicate(0), MARK_REGISTER, PARTICIPATES_BIT);
         for (number, register) in saved_registers().enumerate() {
             self.store(Self::nonparticipant_guard(), number + 1, register);
         }
@@ -197,7 +204,7 @@ impl InstAppender<'_> {
             Self::nonparticipant_guard(),
             Opcode::R2P,
             &[],
-            &[symbol_operand("PR"), word(MARK_REGISTER), LATER_PREDICATES.into()],
+            &[symbol_operand("PR"), general(MARK_REGISTER), LATER_PREDICATE_BITS.into()],
             0,
         );
         self.test_bits(predicate(0), MARK_REGISTER, 1);
@@ -208,12 +215,12 @@ impl InstAppender<'_> {
     /// Finds the threads of the quad that take part, and the first of them.
     fn find_participants(&mut self) {
         let not_true = Operand::PT.inverted_predicate();
-        self.emit(Opcode::VOTE, &[".ANY"], &[word(PARTICIPANTS), Operand::PT, predicate(0)], 2);
-        self.emit(Opcode::S2R, &[], &[word(TEMPORARY), symbol_operand("SR_LANEID")], 1);
-        let operands = [word(TEMPORARY), word(TEMPORARY), 0x1c.into(), Operand::RZ, LUT_AND.into(), not_true];
+        self.emit(Opcode::VOTE, &[".ANY"], &[general(PARTICIPANTS), Operand::PT, predicate(0)], 2);
+        self.emit(Opcode::S2R, &[], &[general(TEMPORARY), symbol_operand("SR_LANEID")], 1);
+        let operands = [general(TEMPORARY), general(TEMPORARY), 0x1c.into(), Operand::RZ, LOP3_AND_TABLE.into(), not_true];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
-        self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[word(PARTICIPANTS), Operand::RZ, word(TEMPORARY), word(PARTICIPANTS)], 1);
-        self.emit(Opcode::MOV, &[], &[word(FIRST_PARTICIPANT), 3.into()], 1);
+        self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[general(PARTICIPANTS), Operand::RZ, general(TEMPORARY), general(PARTICIPANTS)], 1);
+        self.emit(Opcode::MOV, &[], &[general(FIRST_PARTICIPANT), 3.into()], 1);
         for thread in (0..3).rev() {
             self.select_thread(FIRST_PARTICIPANT, thread);
         }
@@ -223,37 +230,37 @@ impl InstAppender<'_> {
     fn select_thread(&mut self, to: u8, thread: i64) {
         self.test_bits(predicate(1), PARTICIPANTS, 1 << thread);
         let number = if thread == 0 { Operand::RZ } else { thread.into() };
-        self.emit(Opcode::SEL, &[], &[word(to), word(FIRST_PARTICIPANT), number, predicate(1).inverted_predicate()], 1);
+        self.emit(Opcode::SEL, &[], &[general(to), general(FIRST_PARTICIPANT), number, predicate(1).inverted_predicate()], 1);
     }
 
-    /// Copies a word of one thread of the quad to all threads of the quad.
+    /// Copies register `from` of one thread of the quad to register `to` of all threads of the quad.
     fn broadcast(&mut self, to: u8, from: u8, thread: Operand) {
-        self.emit(Opcode::SHFL, &[".IDX"], &[Operand::PT, word(to), word(from), thread, WITHIN_QUADS.into()], 2);
+        self.emit(Opcode::SHFL, &[".IDX"], &[Operand::PT, general(to), general(from), thread, SHFL_WITHIN_QUADS.into()], 2);
     }
 
-    /// Appends the round that fetches for one thread of the quad.
+    /// Appends the instructions that fetch for one thread of the quad.
     fn emit_round(&mut self, fetch: QuadFetch, thread: i64) {
         self.select_thread(ROUND_THREAD, thread);
         let first = COORDINATES + u8::from(fetch.has_index);
         for number in 0..fetch.dimensions {
             let place = first + number;
-            self.broadcast(place, QuadFetch::COORDINATES + number, word(ROUND_THREAD));
+            self.broadcast(place, QuadFetch::COORDINATES + number, general(ROUND_THREAD));
             for (derivatives, threads) in [(QuadFetch::BY_X, "ZPPPZPPP"), (QuadFetch::BY_Y, "ZPZPPPPP")] {
-                self.broadcast(TEMPORARY, derivatives + number, word(ROUND_THREAD));
-                self.emit(Opcode::FSWZADD, &[".NDV"], &[word(place), word(TEMPORARY), word(place), symbol_operand(threads)], 1);
+                self.broadcast(TEMPORARY, derivatives + number, general(ROUND_THREAD));
+                self.emit(Opcode::FSWZADD, &[".NDV"], &[general(place), general(TEMPORARY), general(place), symbol_operand(threads)], 1);
             }
         }
         if fetch.geometry.ends_with("CUBE") {
             self.project_to_cube(first);
         }
         if fetch.has_index {
-            self.broadcast(COORDINATES, QuadFetch::INDEX, word(ROUND_THREAD));
+            self.broadcast(COORDINATES, QuadFetch::INDEX, general(ROUND_THREAD));
         }
         let mut rest = vec![QuadFetch::HANDLE];
         rest.extend(fetch.has_offsets.then_some(QuadFetch::OFFSETS));
         rest.extend(fetch.has_compare.then_some(QuadFetch::COMPARE));
         for (to, &from) in (OTHER_OPERANDS..).zip(&rest) {
-            self.broadcast(to, from, word(ROUND_THREAD));
+            self.broadcast(to, from, general(ROUND_THREAD));
         }
         let mut modifiers = vec![".B"];
         modifiers.extend(fetch.has_offsets.then_some(".AOFFI"));
@@ -270,23 +277,23 @@ impl InstAppender<'_> {
             self.keep_in_thread(QuadFetch::COMPONENTS + component, thread);
         }
         if fetch.wants_absent {
-            let operands = [word(TEMPORARY), Operand::RZ, u32::MAX.into(), predicate(1).inverted_predicate()];
+            let operands = [general(TEMPORARY), Operand::RZ, u32::MAX.into(), predicate(1).inverted_predicate()];
             self.emit(Opcode::SEL, &[], &operands, 1);
             self.broadcast(TEMPORARY, TEMPORARY, Operand::RZ);
             self.keep_in_thread(QuadFetch::ABSENT, thread);
         }
     }
 
-    /// Copies the temporary word to a result register, only in one thread of the quad.
+    /// Copies the temporary register to a result register, only in one thread of the quad.
     fn keep_in_thread(&mut self, result: u8, thread: i64) {
-        self.emit(Opcode::MOV, &[], &[word(result), word(TEMPORARY), (1_i64 << thread).into()], 1);
+        self.emit(Opcode::MOV, &[], &[general(result), general(TEMPORARY), (1_i64 << thread).into()], 1);
     }
 
     /// Divides the coordinates of a cube map by the largest magnitude among them.
     fn project_to_cube(&mut self, first: u8) {
         let not_true = Operand::PT.inverted_predicate();
-        let [x, y, z] = [0, 1, 2].map(|number| word(first + number));
-        let temporary = word(TEMPORARY);
+        let [x, y, z] = [0, 1, 2].map(|number| general(first + number));
+        let temporary = general(TEMPORARY);
         self.emit(Opcode::FMNMX, &[], &[temporary, x.absolute(), y.absolute(), not_true], 1);
         self.emit(Opcode::FMNMX, &[], &[temporary, temporary, z.absolute(), not_true], 1);
         self.emit(Opcode::MUFU, &[".RCP"], &[temporary, temporary], 1);

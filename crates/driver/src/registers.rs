@@ -13,12 +13,12 @@ pub use oriole_regalloc::HIDDEN_REGISTERS;
 
 use crate::options::{LaunchOptions, Options};
 
-/// Maximum number of registers per thread: of the 256 register numbers, the highest is the zero register.
-const MAX_REGISTERS: u32 = 255;
+/// Maximum number of registers per thread: of the 256 register numbers, the highest one stands for the zero register.
+const MAX_REGISTER_LIMIT: u32 = 255;
 /// Minimum register limit per thread: fewer registers are not enough for addresses and wide operands.
-const MIN_REGISTERS: u32 = 16;
-/// Minimum value of `.maxnreg`; lower values are raised to it.
-const MIN_BY_DIRECTIVE: u32 = 24;
+const MIN_REGISTER_LIMIT: u32 = 16;
+/// Minimum register limit that the directive `.maxnreg` can set; lower values are raised to it.
+const MIN_MAXNREG: u32 = 24;
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
 pub fn complete_bounds(directives: &LaunchBounds, options: &Options) -> LaunchBounds {
@@ -59,9 +59,9 @@ pub fn register_limit(name: &str, bounds: &LaunchBounds, options: &Options, mach
     let by_option = options.max_registers.filter(|_| from_threads.is_none() && bounds.max_registers.is_none());
     let registers = match options.max_registers.filter(|_| options.launch.override_directives) {
         Some(registers) => registers,
-        None => from_threads.unwrap_or(MAX_REGISTERS).min(by_directive.or(by_option).unwrap_or(MAX_REGISTERS)),
+        None => from_threads.unwrap_or(MAX_REGISTER_LIMIT).min(by_directive.or(by_option).unwrap_or(MAX_REGISTER_LIMIT)),
     };
-    RegisterLimit { registers: registers.clamp(MIN_REGISTERS, MAX_REGISTERS), warnings }
+    RegisterLimit { registers: registers.clamp(MIN_REGISTER_LIMIT, MAX_REGISTER_LIMIT), warnings }
 }
 
 /// Returns the number of thread blocks that must be resident per multiprocessor, or `None` if the bounds cannot be met at all. Appends a
@@ -85,15 +85,15 @@ fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Mach
 
 /// Returns the register limit that `.maxnreg` sets, or `None` if its value is ignored. Appends a warning if the value is ignored or raised.
 fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
-    if registers > MAX_REGISTERS {
+    if registers > MAX_REGISTER_LIMIT {
         warnings.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
         return None;
     }
-    if registers < MIN_BY_DIRECTIVE {
-        let bound = format!("lower bound of {MIN_BY_DIRECTIVE}");
+    if registers < MIN_MAXNREG {
+        let bound = format!("lower bound of {MIN_MAXNREG}");
         warnings.push(format!("For entry {name} adjusting per thread register count of {registers} to {bound}"));
     }
-    Some(registers.max(MIN_BY_DIRECTIVE))
+    Some(registers.max(MIN_MAXNREG))
 }
 
 /// Returns the maximum number of registers per thread with which `blocks` thread blocks of `threads` threads can be resident. Registers are
@@ -109,7 +109,7 @@ fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     let launch = Launch { threads: threads.max(1), ..Launch::default() };
     let cliffs = launch.register_cliffs(machine).unwrap_or_default();
     let most = |blocks| cliffs.iter().filter(|cliff| cliff.blocks >= blocks).map(|cliff| cliff.most).max();
-    most(blocks).or_else(|| most(1)).unwrap_or(MIN_REGISTERS)
+    most(blocks).or_else(|| most(1)).unwrap_or(MIN_REGISTER_LIMIT)
 }
 
 #[cfg(test)]

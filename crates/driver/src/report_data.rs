@@ -22,13 +22,13 @@ use crate::registers;
 /// The data of the scheduling report that was collected for one function.
 #[derive(Clone, Default, Debug)]
 pub struct ReportData {
-    /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.
+    /// The register budget of the scheduler that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
     /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
     /// Statistics before register allocation; `None` unless requested.
     pub before: Option<FunctionStatistics>,
-    /// Control flow of the final code before layout; `None` unless requested.
+    /// Control flow of the final code, recorded before the pass `layout` removes branches; `None` unless requested.
     flow_summary: Option<FlowSummary>,
     /// Statistics of the final code; `None` unless requested.
     pub after: Option<FunctionStatistics>,
@@ -59,7 +59,7 @@ impl ReportData {
     }
 
     /// Collects statistics of the function before register allocation.
-    pub fn gather_values(&mut self, function: &Function, options: &Options, hardware: &Hardware<'_>) {
+    pub fn gather_statistics_before_allocation(&mut self, function: &Function, options: &Options, hardware: &Hardware<'_>) {
         self.variables_size = function.frame_bytes;
         if options.reports.figures {
             let costs = Costs::from_rates(hardware.rates, hardware.machine);
@@ -73,7 +73,7 @@ impl ReportData {
     }
 
     /// Collects statistics of the final code.
-    pub fn gather_code(&mut self, function: &Function, controls: &Controls, hardware: &Hardware<'_>) {
+    pub fn gather_final_statistics(&mut self, function: &Function, controls: &Controls, hardware: &Hardware<'_>) {
         if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
             let costs = Costs::from_rates(hardware.rates, hardware.machine);
             let controls = |inst| controls.get(inst);

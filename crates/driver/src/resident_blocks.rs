@@ -14,14 +14,15 @@ use oriole_regalloc::{Allocation, HIDDEN_REGISTERS};
 use crate::convention;
 use crate::state::FunctionState;
 
-/// Maximum number of registers above the limit for one more resident block at which a lower limit is tried, unless the live registers fit
-/// below the limit. A larger excess is rarely due to the alignment of tuples alone.
+/// Maximum number of registers by which an allocation may exceed the limit for one more resident block, so that an allocation within that
+/// limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of tuples
+/// alone.
 const MAX_EXCESS: u32 = 16;
-/// The same for kernels that do not declare the size of their blocks. The register target leaves no room for gaps between tuples, so the
-/// excess is small where it is due to them.
+/// The same maximum as [`MAX_EXCESS`], in registers, for kernels that do not declare the size of their blocks. Their register target leaves
+/// no room for gaps between tuples, so the excess is small where it is due to such gaps.
 const MAX_EXCESS_OF_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
-const TUPLE_GAPS: u32 = 8;
+const TUPLE_GAP_REGISTERS: u32 = 8;
 /// Minimum number of instructions for which one additional instruction is acceptable in an allocation for more resident blocks.
 const INSTRUCTIONS_PER_MOVE: usize = 64;
 
@@ -31,7 +32,7 @@ pub fn may_exceed_target(state: &FunctionState<'_>) -> bool {
         return state.plan.is_some();
     }
     let stats = &state.schedule_stats;
-    stats.target.is_some_and(|target| stats.live_after + (HIDDEN_REGISTERS + TUPLE_GAPS) as i32 > target.max_for_occupancy)
+    stats.target.is_some_and(|target| stats.live_after + (HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS) as i32 > target.max_for_occupancy)
 }
 
 /// Allocates `before`, the function before allocation, so that more thread blocks are resident than with the allocation `found`, which has
@@ -40,7 +41,7 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
     }
-    let limit = limit_of_state(found.registers_used, state)?;
+    let limit = limit_for_state(found.registers_used, state)?;
     let limit = limit.checked_sub(HIDDEN_REGISTERS).filter(|&limit| limit >= convention::MIN_ALLOCATABLE_REGISTERS)?;
     let environment = convention::environment(before, state.input.hardware, limit, state.selection.has_dynamic_stack);
     let mut function = before.clone();
@@ -53,8 +54,8 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
 /// function exceed the limit for that by little; otherwise `None`.
 pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
-    let limit = limit_of_state(allocation.registers_used, state)?;
-    i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAPS)?).ok().filter(|&target| target > 0)
+    let limit = limit_for_state(allocation.registers_used, state)?;
+    i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS)?).ok().filter(|&target| target > 0)
 }
 
 /// Returns whether the schedule `more_blocks` needs fewer registers than `found`, so that more thread blocks are resident, and has no
@@ -67,21 +68,21 @@ pub fn is_improvement(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>
         && is_at_most_slightly_longer(&more_blocks.function, found.function.inst_count())
 }
 
-/// Returns whether a function has at most a few more instructions than the given number ([`INSTRUCTIONS_PER_MOVE`]).
+/// Returns whether a function has at most one instruction more than the given number for every [`INSTRUCTIONS_PER_MOVE`] instructions.
 pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_MOVE
 }
 
-/// Returns the maximum number of registers per thread with which more blocks of a function are resident, if an allocation with
+/// Returns the maximum number of registers per thread with which more thread blocks of a function are resident, if an allocation with
 /// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. Blocks of
 /// undeclared size count as blocks with one warp on each scheduler.
-fn limit_of_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
+fn limit_for_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
     let one_warp_per_scheduler = Launch { threads: machine.schedulers * machine.threads_per_warp, ..Launch::default() };
     let max_excess = if state.launch.is_some() { MAX_EXCESS } else { MAX_EXCESS_OF_UNDECLARED };
     let launch = state.launch.unwrap_or(one_warp_per_scheduler);
     let live = u32::try_from(state.schedule_stats.live_after).ok().filter(|&live| live > 0 && state.launch.is_some());
-    let live = live.map(|live| live + HIDDEN_REGISTERS + TUPLE_GAPS);
+    let live = live.map(|live| live + HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS);
     limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, live, &launch, machine, max_excess)
 }
 

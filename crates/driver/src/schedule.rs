@@ -1,8 +1,8 @@
 //! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
-//! A [`SchedulePlan`] is a choice of scheduler backend and mode. Usually a function has one plan, given by the options, or with the backend that is
-//! fastest on average in measurements. With the backend `auto`, the [`search`](crate::search) runs register allocation and phase 110 for
-//! several plans, and keeps the result with the best [`score`].
+//! A [`SchedulePlan`] is a choice of scheduler backend and mode. Usually a function has one plan, given by the options, or with the backend
+//! that is fastest on average in measurements. With the backend `auto`, the [`search`](crate::search) runs register allocation and phase
+//! 110 for several plans, and keeps the result with the best [`score`].
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget is too
@@ -10,10 +10,16 @@
 //! that keeps only three quarters or half of the warps. The schedule with the better score is kept. If the estimated saving is large
 //! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, the first one is discarded without a comparison.
 //!
+<<<<<<< HEAD
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills although its live registers fit,
 //! orders with slightly lower register targets are tried. If all of them spill, the original order is allocated as well and, if that spills
 //! too, an order for few registers. The one with the least spill traffic is kept, where code in loops counts ten
 //! times for each loop; if they are equal, the one with the better score.
+=======
+//! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
+//! as well and, if that spills too, an order for few registers. The one with the least spill traffic is kept, where code in loops counts
+//! ten times for each loop; if they are equal, the one with the better score.
+>>>>>>> 6eef994f2ddac1b0a0e3a1f2d0cf83043855c0c9
 
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
@@ -32,7 +38,7 @@ use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
 use crate::registers::HIDDEN_REGISTERS;
 
 /// Lowest optimization level at which code is scheduled.
-pub const MIN_LEVEL: u8 = 2;
+pub const MIN_SCHEDULED_LEVEL: u8 = 2;
 
 /// Phase number of scheduling before register allocation.
 pub const PHASE_BEFORE_ALLOCATION: u8 = 97;
@@ -47,16 +53,16 @@ const MIN_ESTIMATED_SAVING: f64 = 0.02;
 /// Estimated fraction of the execution time from which on a lower occupancy is chosen without a comparison with the full occupancy.
 const CERTAIN_SAVING: f64 = 0.15;
 
-/// Maximum number of steps of the searches of a function if the options name no strategy: the searches then take at most about as long as
-/// the other strategies that `combined` compares.
+/// Maximum number of steps in which the scheduler searches for better orders of a function, if the options name no strategy. The searches
+/// then take at most about as long as the other strategies that `combined` compares.
 const DEFAULT_SEARCH_STEPS: usize = 10_000;
 
 /// A choice of backend, mode and occupancy with which to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedulePlan {
-    /// The backend.
+    /// The scheduler backend.
     pub backend: Backend,
-    /// The mode.
+    /// The scheduling mode (optimization goal).
     pub mode: ScheduleMode,
     /// Whether to schedule before register allocation (phase 97 of the pipeline).
     pub before_allocation: bool,
@@ -93,7 +99,7 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
-        ModeChoice::ByLevel if options.level < MIN_LEVEL => return Vec::new(),
+        ModeChoice::ByLevel if options.level < MIN_SCHEDULED_LEVEL => return Vec::new(),
         ModeChoice::ByLevel => None,
         ModeChoice::On(mode) => Some(mode),
     };
@@ -143,8 +149,8 @@ fn published_plan(machine: &Machine, mode: ScheduleMode) -> SchedulePlan {
     SchedulePlan { after_allocation: machine.page_post_schedule != 0, ..SchedulePlan::new(backend, mode) }
 }
 
-/// Creates a scheduler for the plan and calls `run` with it. `occupancies_to_estimate` are the lower occupancies whose gain is estimated,
-/// in percent.
+/// Creates a scheduler for the plan, calls `run` with it, and returns the result of `run`. `occupancies_to_estimate` are the lower
+/// occupancies whose gain is estimated, in percent.
 fn with_scheduler(
     plan: SchedulePlan,
     context: ScheduleContext<'_>,
@@ -207,7 +213,7 @@ pub fn after_allocation(
     }
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
         let mut stats = scheduler.run_on_registers(function)?;
-        // `combined` compares orders by bank conflicts already.
+        // Only the default backend needs this: the strategy `combined` already compares orders by bank conflicts.
         if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
             stats.blocks += scheduler.avoid_conflicts(function)?.blocks;
         }
@@ -215,7 +221,7 @@ pub fn after_allocation(
     })
 }
 
-/// Returns the score of a scheduled function, for comparison with other schedules of the same function.
+/// Returns the score of a scheduled function (its estimated execution time), for comparison with other schedules of the same function.
 pub fn score_of(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
     score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))

@@ -5,7 +5,8 @@
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
 //! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
 //! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
-//! Each schedule that is built here counts as a trial; the orders that [`without_spills`] may allocate instead of one that spills do not.
+//! Each schedule that is built here counts as a trial; the orders that [`allocate_avoiding_spills`] may allocate instead of one that spills
+//! do not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
@@ -39,7 +40,7 @@ pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
 /// Returns the result of the best plan, or `None` if there are no plans.
 fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<Failure>> {
     let options = state.options();
-    // Computed here once, so that all copies of the state share it.
+    // The environment of the allocator is computed here once, so that all copies of the state share it.
     state.environment();
     let mut trials = schedule::max_trials(instruction_count(&state.function), options);
     let mut best: Option<BestSchedule<'a>> = None;
@@ -62,8 +63,8 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         });
         // A large estimated gain is taken without comparison: the first variant is not even allocated.
         if low_occupancy.is_none() || !estimate.is_some_and(|(_, is_certain)| is_certain) {
-            let allocated = without_spills(state, plan, scheduled)?;
-            // With fewer live registers, one more thread block may be resident.
+            let allocated = allocate_avoiding_spills(state, plan, scheduled)?;
+            // If a schedule with slightly fewer live registers would make one more thread block resident, build that schedule too.
             let register_target = (trials > 0).then(|| resident_blocks::target_for_more_blocks(&allocated)).flatten();
             let more_blocks = register_target.and_then(|target| {
                 trials -= 1;
@@ -71,11 +72,12 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
                 resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
             });
-            let few_registers = if prefers_full_occupancy && trials > 0 { full_occupancy::plan(plan, &allocated) } else { None };
+            let few_registers =
+                if prefers_full_occupancy && trials > 0 { full_occupancy::plan_for_more_warps(plan, &allocated) } else { None };
             let full_occupancy = few_registers.and_then(|plan| {
                 trials -= 1;
                 let full_occupancy = schedule(state, plan, &[]).and_then(allocate).ok()?;
-                full_occupancy::is_kept(&full_occupancy, &allocated, score).then_some(full_occupancy)
+                full_occupancy::is_worth_keeping(&full_occupancy, &allocated, score).then_some(full_occupancy)
             });
             BestSchedule::keep_better(&mut best, full_occupancy.unwrap_or(allocated));
             if let Some(more_blocks) = more_blocks {
@@ -89,7 +91,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
     Ok(best.map(|best| best.state))
 }
 
-/// The best schedule so far. Its time is only computed when another schedule is compared with it.
+/// The best schedule so far. The time of the schedule is only computed when another one is compared with it.
 struct BestSchedule<'a> {
     /// Estimated execution time; `None` if not computed yet.
     time: Option<f64>,
@@ -98,14 +100,14 @@ struct BestSchedule<'a> {
 }
 
 impl<'a> BestSchedule<'a> {
-    /// Keeps the schedule with the lower estimated time; of equal ones, the earlier.
+    /// Replaces `best` by the schedule `other` if there is none yet, or if `other` has a lower estimated time.
     fn keep_better(best: &mut Option<BestSchedule<'a>>, other: FunctionState<'a>) {
         let Some(best) = best else {
             *best = Some(BestSchedule { time: None, state: other });
             return;
         };
-        let known = best.time.unwrap_or_else(|| time(&best.state));
-        let time = time(&other);
+        let known = best.time.unwrap_or_else(|| estimated_time(&best.state));
+        let time = estimated_time(&other);
         best.time = Some(known.min(time));
         if time < known {
             best.state = other;
@@ -114,7 +116,7 @@ impl<'a> BestSchedule<'a> {
 }
 
 /// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.
-fn time(state: &FunctionState<'_>) -> f64 {
+fn estimated_time(state: &FunctionState<'_>) -> f64 {
     score(state).map_or(f64::INFINITY, Score::value)
 }
 
@@ -131,7 +133,7 @@ const LOWER_TARGETS: [i32; 3] = [2, 4, 8];
 /// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers; if they spill too,
 /// also allocates the original order of `state` and, if that spills as well, an order for few registers. Returns the allocation with the
 /// least estimated spill traffic or, if they are equal, with less estimated time.
-fn without_spills<'a>(
+fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
     scheduled: FunctionState<'a>,
@@ -141,7 +143,7 @@ fn without_spills<'a>(
     let new = match allocate(scheduled) {
         Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
         Ok(new) => Some(new),
-        // There are not enough registers for this order; the original order may still be possible.
+        // There are not enough registers for the new order; an allocation of the original order may still be possible.
         Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => None,
         Err(failures) => return Err(failures),
     };
@@ -155,19 +157,19 @@ fn without_spills<'a>(
         return Ok(fitting);
     }
     let old = allocate(schedule(state, SchedulePlan { before_allocation: false, ..plan }, &[])?)?;
-    let best = new.map_or_else(|| old.clone(), |new| with_less_traffic(new, &old));
+    let best = new.map_or_else(|| old.clone(), |new| pick_less_spill_traffic(new, &old));
     if plan.mode == ScheduleMode::ReduceReg || best.spill_bytes() == 0 {
         return Ok(best);
     }
     let few_registers = schedule(state, SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan }, &[]).and_then(allocate);
-    Ok(few_registers.map_or_else(|_| best.clone(), |few_registers| with_less_traffic(best.clone(), &few_registers)))
+    Ok(few_registers.map_or_else(|_| best.clone(), |few_registers| pick_less_spill_traffic(best.clone(), &few_registers)))
 }
 
 /// Returns the one of two allocations of a function that is better: `first` unless `second` has less spill traffic or, if it is equal,
 /// takes less time.
-fn with_less_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<'a>) -> FunctionState<'a> {
+fn pick_less_spill_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<'a>) -> FunctionState<'a> {
     let traffic = [first.spill_traffic(), second.spill_traffic()];
-    if traffic[0] < traffic[1] || traffic[0] == traffic[1] && time(&first) <= time(second) {
+    if traffic[0] < traffic[1] || traffic[0] == traffic[1] && estimated_time(&first) <= estimated_time(second) {
         return first;
     }
     let mut kept = second.clone();

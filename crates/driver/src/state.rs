@@ -19,7 +19,7 @@ use oriole_sched::function::Stats;
 
 use crate::caches::Caches;
 use crate::convention;
-use crate::debug::location_lists::Alias;
+use crate::debug::location_lists::RegisterAlias;
 use crate::debug::registers::WordDefinition;
 use crate::debug::variables::FunctionVariables;
 use crate::emit::EmittedCode;
@@ -36,15 +36,15 @@ pub struct FunctionInput<'a> {
     pub module: &'a Module,
     /// The function in the module.
     pub id: FunctionId,
-    /// The locations of its variables and parameters.
+    /// The locations of the function's variables and parameters.
     pub variables: &'a VariableLayout,
     /// The PTX registers that hold source variables, if they are kept for debuggers.
     pub debug_variables: &'a FunctionVariables,
-    /// Maximum number of general registers that its instructions may name.
+    /// Maximum number of general registers that the function's instructions may name.
     pub register_limit: u32,
     /// Properties of the functions of the module.
     pub facts: &'a FunctionFacts,
-    /// Target and settings.
+    /// Target and settings of the compilation.
     pub options: &'a Options,
     /// The hardware model of the target.
     pub hardware: &'a Hardware<'a>,
@@ -66,13 +66,13 @@ impl FunctionInput<'_> {
 pub struct Selection {
     /// Number of named barriers (`barrier`, `bar`) that the function uses.
     pub barriers: u32,
-    /// Names of the functions that it calls directly.
+    /// Names of the functions that the function calls directly.
     pub callees: Vec<String>,
-    /// Prototypes of the functions that it calls through pointers.
+    /// Prototypes of the functions that the function calls through pointers.
     pub indirect_calls: Vec<String>,
-    /// Names of the functions whose addresses it takes.
+    /// Names of the functions whose addresses the function takes.
     pub taken_functions: Vec<String>,
-    /// Whether the size of its stack frame is not known at compile time.
+    /// Whether the size of the function's stack frame is not known at compile time.
     pub has_dynamic_stack: bool,
     /// How the function uses tensor memory.
     pub tensor_memory: oriole_isel::TensorMemoryUse,
@@ -87,7 +87,7 @@ pub struct Selection {
 /// The search over schedules copies the state once for each plan, so large parts that do not change are shared.
 #[derive(Clone)]
 pub struct FunctionState<'a> {
-    /// The inputs of the compilation.
+    /// The inputs of the compilation of the function.
     pub input: &'a FunctionInput<'a>,
     /// The code of the function. Empty before instruction selection.
     pub function: Function,
@@ -101,29 +101,29 @@ pub struct FunctionState<'a> {
     pub occupancies_to_estimate: &'static [u32],
     /// Statistics of the scheduling pass before register allocation.
     pub schedule_stats: Stats,
-    /// Result of the register allocator.
+    /// Result of the register allocator; `None` before the pass `allocate`.
     pub allocation: Option<Allocation>,
-    /// The control words.
+    /// The control words; `None` before they are computed.
     pub controls: Option<Controls>,
-    /// The machine code.
+    /// The machine code; `None` before the pass `encode`.
     pub code: Option<EmittedCode>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<SyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
-    /// Forms of instructions that passes rejected; recorded on request only.
+    /// Other forms of instructions that passes considered and rejected; empty unless requested.
     pub alternatives: Alternatives,
     /// The passes and decisions that determined the form and position of each instruction; empty unless requested.
     pub history: History,
     /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
     pub register_definitions: Vec<WordDefinition>,
     /// The statements at which location lists name a PTX register that does not hold the variable.
-    pub register_aliases: Vec<Alias>,
+    pub register_aliases: Vec<RegisterAlias>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
     pub dumps: Vec<Dump>,
-    /// Whether the pass has run after which the options stop the compilation.
+    /// Whether the last pass that the options allow has run, so that the compilation stops.
     pub is_stopped: bool,
     /// The registers that the function may use; computed at the first call of [`FunctionState::environment`].
     environment: OnceCell<Arc<Environment>>,
@@ -192,7 +192,7 @@ impl<'a> FunctionState<'a> {
         }
     }
 
-    /// Returns the number of bytes that spill code stores and loads.
+    /// Returns the sum of the sizes in bytes of all spill stores and loads in the code, each counted once.
     pub fn spill_bytes(&self) -> u32 {
         self.allocation.as_ref().map_or(0, |allocation| allocation.spill_store_bytes + allocation.spill_load_bytes)
     }

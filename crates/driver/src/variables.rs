@@ -31,7 +31,7 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
     for global in &layout.globals {
         let home = match &global.initial {
             Some(data) if data.bytes.iter().any(|&byte| byte != 0) || !data.addresses.is_empty() => Home::Initialized(data.bytes.clone()),
-            // In an executable file there is no linker that joins the definitions.
+            // A `.common` variable stays common only in a relocatable file, where a linker joins its definitions.
             _ if module.variables[global.id].linkage == Linkage::Common && file.file_type == FileType::Relocatable => Home::Common,
             _ => Home::Zero,
         };
@@ -103,7 +103,7 @@ fn declared_and_used_shared(module: &Module, function: &Function) -> Vec<Variabl
     let statements = function.body.as_deref().map_or(&[][..], |body| &body.statements);
     let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
     let is_static = |id: &VariableId| module.variables[*id].space == StateSpace::Shared && module.variables[*id].linkage != Linkage::Extern;
-    // This list is sorted.
+    // `referenced` is sorted, so a binary search finds a variable in it.
     let referenced = oriole_isel::referenced_variables(function);
     declared.filter(is_static).filter(|id| referenced.binary_search(id).is_ok()).collect()
 }

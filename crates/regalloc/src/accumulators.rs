@@ -41,22 +41,22 @@ use crate::environment::Environment;
 use crate::pressure::general_pressure;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of registers outside the homes. More of them mean fewer loads of values that a loop reads, but more registers that
-/// accumulators share: each of these is stored and loaded for every product.
+/// Maximum number of registers outside the home registers of the accumulators. More of them mean fewer loads of values that a loop reads,
+/// but more registers that accumulators share: each shared register is stored and loaded for every matrix product.
 const MAX_SPARE_REGISTERS: u32 = 20;
-/// Minimum number of registers outside the homes.
+/// Minimum number of registers outside the home registers of the accumulators.
 const MIN_SPARE_REGISTERS: u32 = 8;
-/// Number of registers of a piece: what one spill load or store transfers.
+/// Number of registers of a piece of an accumulator: what one spill load or store transfers.
 const PIECE_WIDTH: u8 = 4;
 /// Minimum number of registers of an accumulator that is divided.
-const MIN_WIDTH: u8 = 32;
+const MIN_ACCUMULATOR_WIDTH: u8 = 32;
 
-/// The accumulators that were divided: their values and registers.
+/// The accumulators of matrix products that were divided into pieces: their values and registers.
 #[derive(Default)]
 pub(crate) struct Accumulators {
-    /// For each value of a divided accumulator, tuple or piece: its first home register.
+    /// For each value of a divided accumulator (the whole tuple or a piece): its first home register.
     homes: FxHashMap<Value, Reg>,
-    /// For each piece: the piece whose spill slot it shares.
+    /// For each piece of an accumulator: the piece whose spill slot it shares.
     slot_owners: FxHashMap<Value, Value>,
     /// The home registers of all accumulators.
     registers: RegisterSet,
@@ -73,7 +73,7 @@ impl Accumulators {
         if self.homes.is_empty() { None } else { self.homes.get(&value).copied() }
     }
 
-    /// Returns the values with homes, in no particular order.
+    /// Returns the values of divided accumulators, each with its first home register, in no particular order.
     pub fn homes(&self) -> impl Iterator<Item = (Value, Reg)> + '_ {
         self.homes.iter().map(|(&value, &home)| (value, home))
     }
@@ -88,60 +88,63 @@ impl Accumulators {
         !self.slot_owners.is_empty() && self.slot_owners.contains_key(&value)
     }
 
-    /// Returns the pieces, each with the piece whose spill slot it shares.
+    /// Returns the pieces of divided accumulators, each with the piece whose spill slot it shares.
     pub fn slot_owners(&self) -> &FxHashMap<Value, Value> {
         &self.slot_owners
     }
 }
 
 /// Divides the accumulators of a function that do not fit into the registers together; see the module description.
-pub(crate) fn divide(function: &mut Function, env: &Environment) -> Accumulators {
+pub(crate) fn divide_accumulators(function: &mut Function, env: &Environment) -> Accumulators {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     if !function.layout.iter().any(has_products) {
         return Accumulators::default();
     }
-    let mut webs = Webs::find(function);
+    let mut webs = AccumulatorWebs::find(function);
     let usable = env.usable_registers(RegFile::General);
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let has_crowded_loop = |webs: &Webs, demand: &dyn Fn(LoopId) -> u32| !webs.crowded(function, &loops, &usable, demand).0.is_empty();
+    let has_crowded_loop =
+        |webs: &AccumulatorWebs, demand: &dyn Fn(LoopId) -> u32| !webs.find_crowded(function, &loops, &usable, demand).0.is_empty();
     if !has_crowded_loop(&webs, &|_| u32::MAX) {
         return Accumulators::default();
     }
     webs.exclude_overlapping(function, &flow);
     let pressure = general_pressure(function, &flow);
     let demand = |id: LoopId| loops.blocks(id).iter().map(|&block| pressure[block]).max().unwrap_or(0);
-    let (crowded, spare) = webs.crowded(function, &loops, &usable, &demand);
+    let (crowded, spare) = webs.find_crowded(function, &loops, &usable, &demand);
     let Some(homes) = choose_homes(&webs, &crowded, &usable, spare) else { return Accumulators::default() };
-    Division::new(function, &webs, homes).run()
+    AccumulatorDivision::new(function, &webs, homes).run()
 }
 
-/// An accumulator: values that are connected by products and phis.
-struct Web {
-    /// The class of its values.
+/// An accumulator: a set of values that matrix products and phis connect, because each continues the sum of another.
+struct AccumulatorWeb {
+    /// The register class of its values.
     class: Class,
-    /// Whether its values are only used in ways that allow to divide it.
+    /// Whether the accumulator may be divided into pieces, judging by the instructions that read its values.
     is_divisible: bool,
-    /// The number of its first product, in the order of the blocks; `None` if it has none.
+    /// The number of the accumulator's first matrix product, counted in the order of the blocks; `None` if it has no product.
     first_product: Option<usize>,
 }
 
-/// The accumulators of a function.
-struct Webs {
-    /// For each wide tuple that a product or phi defines: the number of its web, or of an earlier one that was joined with it.
+/// The accumulators of matrix products in a function, as a union-find structure.
+struct AccumulatorWebs {
+    /// For each wide tuple that a matrix product or phi defines: the number of its web, or of an earlier one that was joined with it.
     numbers: FxHashMap<Value, usize>,
-    /// For each number: the web, or the number of the web that it was joined with.
+    /// For each web number: the number of the web that it was joined with, or the number itself.
     parents: Vec<usize>,
-    /// The webs; those that were joined with another one are not valid any more.
-    webs: Vec<Web>,
-    /// The values that have to be divided, since something else than the next product of their block reads them.
-    cut: FxHashMap<Value, bool>,
+    /// The webs by number. Those that were joined with another one are not used any more.
+    webs: Vec<AccumulatorWeb>,
+    /// For each value of a web: whether it has to be divided into pieces. That is so if a phi defines it, or if it is read by anything but
+    /// a matrix product of its own block that adds to it.
+    needs_division: FxHashMap<Value, bool>,
 }
 
-impl Webs {
+impl AccumulatorWebs {
     /// Finds the accumulators of a function.
-    fn find(function: &Function) -> Webs {
-        let mut found = Webs { numbers: FxHashMap::default(), parents: Vec::new(), webs: Vec::new(), cut: FxHashMap::default() };
+    fn find(function: &Function) -> AccumulatorWebs {
+        let mut found =
+            AccumulatorWebs { numbers: FxHashMap::default(), parents: Vec::new(), webs: Vec::new(), needs_division: FxHashMap::default() };
         let mut blocks: FxHashMap<Value, Block> = FxHashMap::default();
         let mut products = 0;
         for &block in &function.layout {
@@ -153,11 +156,11 @@ impl Webs {
                 products += usize::from(is_product);
                 for value in function.defined(inst) {
                     let class = function.values[value];
-                    if class.file == RegFile::General && class.width >= MIN_WIDTH && class.width.is_multiple_of(PIECE_WIDTH) {
+                    if class.file == RegFile::General && class.width >= MIN_ACCUMULATOR_WIDTH && class.width.is_multiple_of(PIECE_WIDTH) {
                         found.numbers.insert(value, found.webs.len());
                         found.parents.push(found.webs.len());
-                        found.webs.push(Web { class, is_divisible: true, first_product: is_product.then_some(products) });
-                        found.cut.insert(value, !is_product);
+                        found.webs.push(AccumulatorWeb { class, is_divisible: true, first_product: is_product.then_some(products) });
+                        found.needs_division.insert(value, !is_product);
                         blocks.insert(value, block);
                     }
                 }
@@ -171,7 +174,8 @@ impl Webs {
         found
     }
 
-    /// Joins the webs that an instruction connects, and notes which of the values that it reads are divided or cannot be divided.
+    /// Joins the webs that an instruction connects. Records which of the values that it reads have to be divided, and which of their webs
+    /// cannot be divided.
     fn note_uses(&mut self, function: &Function, inst: Inst, block: Block, blocks: &FxHashMap<Value, Block>) {
         let result = function.defined(inst).next().and_then(|value| self.web_of(value));
         let is_phi = function.insts[inst].is(Pseudo::Phi);
@@ -181,20 +185,22 @@ impl Webs {
             let is_whole = part == function.whole(part.value);
             let is_connected = is_phi || function.is_warpgroup_product(inst) && matches!(source.role, Role::Tied(_));
             match (web, result.filter(|_| is_connected)) {
-                (Some(web), Some(result)) if is_whole => self.join(web, result),
+                (Some(web), Some(result)) if is_whole => self.join_webs(web, result),
                 (Some(web), Some(result)) => [web, result].into_iter().for_each(|web| self.webs[web].is_divisible = false),
-                (Some(web), None) if !is_in_piece(part) || function.insts[inst].is(Pseudo::Keep) => self.webs[web].is_divisible = false,
+                (Some(web), None) if !is_within_one_piece(part) || function.insts[inst].is(Pseudo::Keep) => {
+                    self.webs[web].is_divisible = false;
+                }
                 _ => {}
             }
             if let Some(&defined_in) = blocks.get(&part.value)
                 && (is_phi || !is_connected || defined_in != block)
             {
-                self.cut.insert(part.value, true);
+                self.needs_division.insert(part.value, true);
             }
         }
     }
 
-    /// Returns the web of a value; `None` if it is no wide tuple of a product or phi.
+    /// Returns the number of the web of a value; `None` if no matrix product or phi defines it as a wide tuple.
     fn web_of(&self, value: Value) -> Option<usize> {
         let mut number = *self.numbers.get(&value)?;
         while self.parents[number] != number {
@@ -203,8 +209,9 @@ impl Webs {
         Some(number)
     }
 
-    /// Joins two webs. The one with the lower number stays; a function has few of them, so paths are not compressed.
-    fn join(&mut self, first: usize, second: usize) {
+    /// Joins two webs, given by their numbers. The one with the lower number stays. A function has few webs, so the paths of this
+    /// union-find structure are not compressed.
+    fn join_webs(&mut self, first: usize, second: usize) {
         let (kept, joined) = (first.min(second), first.max(second));
         if kept == joined {
             return;
@@ -217,10 +224,10 @@ impl Webs {
         web.first_product = [web.first_product, product].into_iter().flatten().min();
     }
 
-    /// Returns the divisible webs with products that the phis of a loop header carry and that together leave too few registers, in the
-    /// order of their first products, and the number of registers to leave for other values. `demand` returns the number of registers that
-    /// a loop needs.
-    fn crowded(&self, function: &Function, loops: &Loops, usable: &RegisterSet, demand: &dyn Fn(LoopId) -> u32) -> (Vec<usize>, u32) {
+    /// Finds the accumulators to divide: divisible webs with matrix products that the phis of a loop header carry and that together leave
+    /// too few registers for other values. Returns their numbers in the order of their first products, and the number of registers to leave
+    /// for other values. `demand` returns the number of registers that a loop needs.
+    fn find_crowded(&self, function: &Function, loops: &Loops, usable: &RegisterSet, demand: &dyn Fn(LoopId) -> u32) -> (Vec<usize>, u32) {
         let mut found: Vec<usize> = Vec::new();
         let mut spare = MIN_SPARE_REGISTERS;
         for id in loops.iter() {
@@ -240,7 +247,7 @@ impl Webs {
         (found, spare)
     }
 
-    /// Marks the webs as not divisible of which two values are live at the same time.
+    /// Marks each web that has two values live at the same time as not divisible.
     fn exclude_overlapping(&mut self, function: &Function, flow: &ControlFlow) {
         let liveness = Liveness::compute_for(function, flow, |value| self.numbers.contains_key(&value));
         let mut live = SparseSet::new(function.values.len());
@@ -259,25 +266,25 @@ impl Webs {
     }
 }
 
-/// Returns whether a part of an accumulator lies in one piece.
-fn is_in_piece(part: Part) -> bool {
+/// Returns whether all registers of a part of an accumulator belong to the same piece.
+fn is_within_one_piece(part: Part) -> bool {
     part.first / PIECE_WIDTH == (part.first + part.count - 1) / PIECE_WIDTH
 }
 
-/// Chooses the home registers of webs: from the lowest register on, side by side, and at the upper end those for which no registers are
-/// left. `spare` registers stay outside the homes, if possible. Returns the first home register of each web; `None` if one is wider than
-/// the file.
-fn choose_homes(webs: &Webs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
+/// Chooses the home registers of the accumulators `crowded`, side by side from the lowest register upwards. An accumulator that does not
+/// fit above the others gets the highest registers, which it then shares with them. `spare` registers stay outside the homes, if possible.
+/// Returns the first home register of each web; `None` if one is wider than the register file.
+fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
     let mut homes = FxHashMap::default();
     let mut next = 0;
     for &web in crowded {
         let class = webs.webs[web].class;
         let starts: Vec<Reg> = usable.gap_starts(class).iter().collect();
         let lowest = starts.first()?.number();
-        // The registers below the first home are spare, too.
+        // The usable registers below the first home register count as spare, too.
         let below = usable.and(&RegisterSet::first_n(lowest.into())).count();
         let above = spare.saturating_sub(below);
-        let is_below_spare = |start: &&Reg| usable.count() - usable.and(&end_of(**start, class)).count() >= above;
+        let is_below_spare = |start: &&Reg| usable.count() - usable.and(&registers_up_to_end(**start, class)).count() >= above;
         let home = starts.iter().find(|start| start.number() >= next).filter(is_below_spare);
         let home = home.or_else(|| starts.iter().rev().find(is_below_spare)).or(starts.first())?;
         homes.insert(web, *home);
@@ -286,29 +293,29 @@ fn choose_homes(webs: &Webs, crowded: &[usize], usable: &RegisterSet, spare: u32
     (!homes.is_empty()).then_some(homes)
 }
 
-/// Returns the registers up to the end of a tuple that starts at `start`.
-fn end_of(start: Reg, class: Class) -> RegisterSet {
+/// Returns all registers from register 0 up to the end of a tuple that starts at `start`.
+fn registers_up_to_end(start: Reg, class: Class) -> RegisterSet {
     RegisterSet::first_n(u32::from(start.number()) + u32::from(class.width))
 }
 
-/// The rewriting of a function.
-struct Division<'a> {
+/// The state of the pass that rewrites a function so that its accumulators are divided into pieces.
+struct AccumulatorDivision<'a> {
     function: &'a mut Function,
-    webs: &'a Webs,
+    webs: &'a AccumulatorWebs,
     /// The first home register of each divided web.
     homes: FxHashMap<usize, Reg>,
-    /// The pieces of each value that is divided.
+    /// For each value that is divided: its pieces, in the order of the registers.
     pieces: FxHashMap<Value, Vec<Value>>,
-    /// For each divided web and each place in it: the piece that owns the spill slot.
+    /// For each divided web (by number) and each index of a piece in it: the piece that owns the spill slot.
     owners: FxHashMap<(usize, usize), Value>,
-    /// The result.
+    /// The divided accumulators found so far, the result of the pass.
     found: Accumulators,
 }
 
-impl<'a> Division<'a> {
-    fn new(function: &'a mut Function, webs: &'a Webs, homes: FxHashMap<usize, Reg>) -> Division<'a> {
+impl<'a> AccumulatorDivision<'a> {
+    fn new(function: &'a mut Function, webs: &'a AccumulatorWebs, homes: FxHashMap<usize, Reg>) -> AccumulatorDivision<'a> {
         let (pieces, owners) = (FxHashMap::default(), FxHashMap::default());
-        Division { function, webs, homes, pieces, owners, found: Accumulators::default() }
+        AccumulatorDivision { function, webs, homes, pieces, owners, found: Accumulators::default() }
     }
 
     /// Divides the webs and returns their values and registers.
@@ -329,17 +336,17 @@ impl<'a> Division<'a> {
         self.found
     }
 
-    /// Returns the divided web of a value, and its home.
+    /// Returns the number of the divided web of a value, and the first home register of the web; `None` if its web is not divided.
     fn web_of(&self, value: Value) -> Option<(usize, Reg)> {
         let web = self.webs.web_of(value)?;
         self.homes.get(&web).map(|&home| (web, home))
     }
 
-    /// Records the home of a value of a divided web, and creates its pieces if it is divided.
+    /// Records the home register of a value of a divided web, and creates the pieces of the value if it has to be divided.
     fn make_pieces(&mut self, value: Value) {
         let Some((web, home)) = self.web_of(value) else { return };
         self.found.homes.insert(value, home);
-        if !self.webs.cut[&value] {
+        if !self.webs.needs_division[&value] {
             return;
         }
         let count = usize::from(self.function.values[value].width / PIECE_WIDTH);
@@ -353,15 +360,15 @@ impl<'a> Division<'a> {
         self.pieces.insert(value, pieces);
     }
 
-    /// Rewrites the instructions of a block.
+    /// Rewrites the instructions of a block so that they read and write pieces.
     fn divide_block(&mut self, block: Block) {
         let first_terminator = self.function.terminators(block).first().copied();
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut end = insts.iter().position(|&inst| Some(inst) == first_terminator).unwrap_or(insts.len());
-        // A `KEEP` before the terminators stays next to them.
+        // Copies of pieces are inserted before `end`. A `KEEP` directly before the terminators stays next to them.
         end -= usize::from(end > 0 && self.function.insts[insts[end - 1]].is(Pseudo::Keep));
         let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
-        // Results of products whose pieces are not copied yet.
+        // Results of matrix products whose pieces are not copied out yet.
         let mut pending: Vec<Value> = Vec::new();
         for (at, inst) in insts.into_iter().enumerate() {
             if self.function.insts[inst].is(Pseudo::Phi) {
@@ -380,7 +387,7 @@ impl<'a> Division<'a> {
         self.function.blocks[block].insts = kept;
     }
 
-    /// Replaces a phi of a divided value by phis of its pieces.
+    /// Appends the phis of the pieces that replace a phi of a divided value to `kept`; any other phi is appended unchanged.
     fn divide_phi(&mut self, phi: Inst, kept: &mut Vec<Inst>) {
         let result = self.function.results(phi)[0].value();
         let Some(pieces) = result.and_then(|value| self.pieces.get(&value)) else {
@@ -395,7 +402,7 @@ impl<'a> Division<'a> {
                         Some(pieces) => self.function.whole(pieces[place]),
                         None => Part { first: part.first + place as u8 * PIECE_WIDTH, count: PIECE_WIDTH, ..part },
                     }),
-                    // The first two registers of a constant are its halves, the others are zero.
+                    // A constant source has 64 bits, which the first two registers of the tuple hold; the other registers are zero.
                     None if place > 0 && matches!(source.kind, OperandKind::Integer(_)) => Operand::new(OperandKind::Integer(0)),
                     None => source,
                 });
@@ -406,7 +413,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Copies the pieces out of the result of a product.
+    /// Appends copies of the pieces out of `value`, the result of a matrix product, to `kept`.
     fn copy_pieces(&mut self, value: Value, kept: &mut Vec<Inst>) {
         for (place, &piece) in self.pieces[&value].iter().enumerate() {
             let part = Part { value, first: place as u8 * PIECE_WIDTH, count: PIECE_WIDTH };
@@ -419,8 +426,8 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Replaces the divided values that an instruction reads: parts by parts of pieces, an accumulator by a tuple that is packed before the
-    /// instruction.
+    /// Replaces the divided values that an instruction reads. A part of an accumulator becomes a part of a piece; a whole accumulator
+    /// becomes a new tuple, and the `PACK` that builds it from the pieces is appended to `kept`.
     fn rewrite_sources(&mut self, inst: Inst, kept: &mut Vec<Inst>) {
         for number in 0..self.function.sources(inst).len() {
             let source = self.function.sources(inst)[number];

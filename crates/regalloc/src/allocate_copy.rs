@@ -16,7 +16,7 @@ use crate::registers::{Reg, RegisterSet};
 
 /// A source of a copy or pack.
 struct CopySource {
-    /// The source operand.
+    /// The operand of the copy or pack.
     operand: Operand,
     /// Offset in the result of the first register that the source fills.
     offset: u8,
@@ -35,7 +35,7 @@ impl Assigner<'_> {
         let class = self.class_of(value);
         let sources = self.sources_of_copy(inst, class)?;
         let available = self.free_for_results(&state);
-        // An accumulator gets its home registers, where most of its pieces are.
+        // A divided accumulator gets its home registers, where most of its pieces already are ([`crate::accumulators`]).
         let home = self.accumulators.home_of(value).filter(|_| sources.len() > 1);
         let place = match home {
             Some(home) => available.has_all(home, class.width).then_some(home),
@@ -45,7 +45,8 @@ impl Assigner<'_> {
             Some(place) => place,
             None => self.make_room_for_result(&mut state, class, home).ok_or_else(|| self.limit_error(&state))?,
         };
-        // A chain of descriptors updates one tuple. If the first registers of the chain could not be used, its other values follow.
+        // Each descriptor of a chain is packed from parts of the previous one. If this one did not get the registers of the previous one,
+        // the following descriptors prefer the registers of this one.
         if self.inputs.file == RegFile::Uniform && sources.len() > 1 {
             self.hints.note_register(value, place);
         }
@@ -122,9 +123,9 @@ fn is_zero_register(source: &CopySource) -> bool {
     source.width == 1 && is_zero(&source.operand)
 }
 
-/// Returns the first register of the window for the result in which the most source registers already are at their offsets. Each source in
-/// registers suggests the window in which it would not move. `None` if no suggested window is in `available`, the registers that are free
-/// or held by dying sources.
+/// Returns the first register of the window (aligned consecutive registers) for the result in which the most source registers already are
+/// at their offsets. Each source in registers suggests the window in which it would not move. `None` if no suggested window is in
+/// `available`, the registers that are free or held by dying sources.
 ///
 /// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only
 /// taken if all of it is free or held by dying sources.

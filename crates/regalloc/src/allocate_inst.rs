@@ -6,12 +6,12 @@
 //!
 //! An ordinary instruction is handled in four steps:
 //!
-//! 1. `find_sources`: brings every source into registers. If no aligned gap is free, values that the instruction does not read are moved
-//!    or dropped ([`crate::make_room`]). If that fails too, all sources are placed again ([`crate::repack`]).
-//! 2. `clear_fixed`: moves or drops live values in registers that the instruction overwrites: fixed arguments, fixed results, call
-//!    clobbers.
-//! 3. `find_results`: chooses registers for the results. The hardware reads all sources before it writes a result, so a result may get the
-//!    registers of a source that dies at the instruction or is dropped there.
+//! 1. `choose_source_registers`: brings every source into registers. If no aligned gap is free, values that the instruction does not read
+//!    are moved or dropped ([`crate::make_room`]). If that fails too, all sources are placed again ([`crate::repack`]).
+//! 2. `clear_fixed_registers`: moves or drops live values in registers that the instruction overwrites: fixed arguments, fixed results,
+//!    call clobbers.
+//! 3. `choose_result_registers`: chooses registers for the results. The hardware reads all sources before it writes a result, so a result
+//!    may get the registers of a source that dies at the instruction or is dropped there.
 //! 4. `emit_inst` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
 //! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. Their sources need not be in registers: each is moved or reloaded directly
@@ -36,19 +36,19 @@
 //! instruction copies it into the fixed register. Hack 2007 ("Register Allocation for Programs in SSA Form") splits the live ranges of
 //! all values before such an instruction; here only values in registers that are overwritten move. This has two consequences. A source of
 //! the same instruction that is not fixed must not be in the register of a fixed argument (`source_registers`). And a live value in such a
-//! register, or in one that the call overwrites, has to be moved or dropped (`clear_fixed`); a value that dies at the instruction need not,
-//! since the parallel copy has read it.
+//! register, or in one that the call overwrites, has to be moved or dropped (`clear_fixed_registers`); a value that dies at the instruction
+//! need not, since the parallel copy has read it.
 //!
 //! ```text
 //! %r:R@R4 = CALL call(f), %a@R4, %b@R5      before: %a in R5, %b in R6, %c in R4; %a dies; callees keep R8 and R9
 //! arguments:    R4 <- R5 (%a),  R5 <- R6 (%b)
-//! clear_fixed:  %c leaves R4 for R8; %b leaves R6, which the call overwrites, for R9 (without a free register it is dropped)
+//! clear_fixed_registers:  %c leaves R4 for R8; %b leaves R6, which the call overwrites, for R9 (without a free register it is dropped)
 //! emitted:      the parallel copy R4 <- R5, R5 <- R6, R8 <- R4, R9 <- R6;  then CALL
 //! ```
 //!
 //! **Tied operands.** The hardware reads a tied source in the register of its result (a guarded instruction keeps the old content where the
 //! guard is false). If the source dies, the result inherits its registers. Otherwise the result gets other registers, and the source is
-//! copied into them before the instruction (`find_tied`):
+//! copied into them before the instruction (`choose_tied_registers`):
 //!
 //! ```text
 //! @%p %x = IADD3 %a, 0x1, RZ, (else %a)     %a in R4 dies:      @P0 IADD3 R4, R4, 0x1, RZ
@@ -90,16 +90,16 @@ impl Assigner<'_> {
                     out.push(inst);
                     return Ok(());
                 }
-                self.find_sources(&mut state)?;
-                self.clear_fixed(&mut state)?;
-                self.find_results(&mut state)?;
+                self.choose_source_registers(&mut state)?;
+                self.clear_fixed_registers(&mut state)?;
+                self.choose_result_registers(&mut state)?;
                 self.emit_inst(&state, out)
             }
         }
     }
 
     /// Brings the sources that need a register into registers, and finds registers for tied results.
-    fn find_sources(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+    fn choose_source_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         for number in 0..state.uses.len() {
             let used = state.uses[number];
             if !used.needs_register {
@@ -114,7 +114,8 @@ impl Assigner<'_> {
             }
             let free = self.registers.free.and(&state.source_registers);
             let place = self.choose_registers(used.value, &free).or_else(|| self.make_room(state, class));
-            // Every window holds another source. `repack` places all sources and tied results together, so no source is left to place.
+            // Each window (aligned run of registers) for this source holds another source. `repack` then places all sources and tied
+            // results together, so no source is left to place here.
             let Some(place) = place else {
                 return self.repack(state);
             };
@@ -126,15 +127,16 @@ impl Assigner<'_> {
                 state.reloads.push(Reload { value: used.value, to: place });
             }
         }
-        if !self.find_tied(state) {
+        if !self.choose_tied_registers(state) {
             return self.repack(state);
         }
         Ok(())
     }
 
     /// Chooses registers for tied results: those of the tied source if it dies, otherwise free ones into which the source is copied. The
-    /// copy is made before the instruction, so these registers must not hold any source. Returns false if no window can be freed.
-    fn find_tied(&mut self, state: &mut InstState) -> bool {
+    /// copy is made before the instruction, so these registers must not hold any source. Returns false if no aligned run of registers can
+    /// be freed.
+    fn choose_tied_registers(&mut self, state: &mut InstState) -> bool {
         if !state.has_tied {
             return true;
         }
@@ -156,7 +158,7 @@ impl Assigner<'_> {
     }
 
     /// Moves or drops live values in the registers that fixed arguments, fixed results and the call itself overwrite.
-    fn clear_fixed(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+    fn clear_fixed_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         if state.clobbered == RegisterSet::EMPTY {
             return Ok(());
         }
@@ -174,7 +176,7 @@ impl Assigner<'_> {
             if let Some(to) = self.choose_registers(value, &free) {
                 self.relocate(state, value, to);
             } else if state.is_pinned(value) {
-                // The instruction still reads the value, so its registers become free only after that.
+                // The instruction still reads the value, so the registers of the value become free only after the read.
                 state.dropped.push(value);
             } else {
                 self.drop_before(state, value);
@@ -184,7 +186,7 @@ impl Assigner<'_> {
     }
 
     /// Chooses registers for the results that are not tied: first fixed results, then the others, widest first.
-    fn find_results(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+    fn choose_result_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         let mut after = self.free_for_results(state);
         for number in 0..state.results.len() {
             if let Some(to) = state.results[number].fixed {

@@ -38,18 +38,18 @@ use crate::liveness::FileInst;
 use crate::outcome::AllocateError;
 
 impl Assigner<'_> {
-    /// Allocates one register file.
+    /// Assigns registers to all values of one register file; does nothing if the function has none.
     pub fn allocate_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         if !self.function.values.iter().any(|class| class.file == file) {
             return Ok(());
         }
         self.start_file(file)?;
-        self.assign_file()
+        self.allocate_current_file()
     }
 
-    /// Allocates the current register file, whose liveness and hints are computed: walks the blocks, resolves the edges, rewrites the
-    /// blocks, and lets spill slots share memory.
-    pub fn assign_file(&mut self) -> Result<(), AllocateError> {
+    /// Assigns registers to the values of the current register file, whose liveness and hints are computed already: walks the blocks,
+    /// resolves the edges, rewrites the blocks, and lets spill slots share memory.
+    pub fn allocate_current_file(&mut self) -> Result<(), AllocateError> {
         let first_slot = self.function.frame_bytes.next_multiple_of(4);
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             self.allocate_block(self.inputs.flow.reverse_post_order()[place], place == 0)?;
@@ -61,7 +61,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Assigns registers in one block and records its exit state.
+    /// Assigns registers in one block, and records the values in registers at its end.
     fn allocate_block(&mut self, block: Block, is_entry: bool) -> Result<(), AllocateError> {
         self.walk.start_block(self.function, block, self.inputs.block_lengths[block]);
         self.registers.clear();
@@ -73,7 +73,7 @@ impl Assigner<'_> {
         self.pack_windows.enter_block(self.function, &self.inputs.liveness, block, length, self.inputs.file);
         self.in_flight.forget_recent_reads();
         self.in_flight.note_loop_entry(block, &self.registers.usable.without(&self.registers.free));
-        // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.
+        // The old instruction list is put back below: the terminators and phis of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
         let result = self.assign_insts(block, &insts, &mut out);

@@ -3,23 +3,23 @@
 //! | part | contents | changed by |
 //! |---|---|---|
 //! | [`Inputs`] | environment, control flow, liveness | nothing while a register file is allocated |
-//! | [`Hints`] | webs of values that should be in related registers | choices of registers |
-//! | [`Accumulators`] | accumulators of products that do not fit into the registers together | nothing |
+//! | [`Hints`] | webs (sets of values that should be in related registers to save moves) | choices of registers |
+//! | [`Accumulators`] | accumulators of matrix products that do not fit into the registers together | nothing |
 //! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
 //! | [`Reservations`] | registers that loop-carried values return to | the walk |
 //! | [`PackWindows`] | registers of tuples whose elements are being defined | the walk |
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
-//! | [`Spills`] | dropped values, their slots and shadows | the walk and the edges |
-//! | [`Borders`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
-//! | [`Output`] | the new instructions | the walk and the edges |
+//! | [`Spills`] | dropped values, their spill slots and shadows (copies in other register files) | the walk and the edges |
+//! | [`BlockBorders`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
+//! | [`AllocatedCode`] | the new instructions | the walk and the edges |
 
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
 use oriole_support::IndexVec;
 
 use crate::accumulators::Accumulators;
 use crate::banks::choose_banks;
-use crate::borders::Borders;
+use crate::borders::BlockBorders;
 use crate::environment::Environment;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
@@ -33,12 +33,12 @@ use crate::slow_calls::LiveAcrossSlowCalls;
 use crate::spill::Spills;
 use crate::walk::Walk;
 
-/// Cost of dropping a value that is not read any more; see [`Assigner::drop_cost`].
-const CHEAPEST_DROP: u64 = 16;
+/// The lowest cost of dropping (evicting) a value, that of a value which is not read any more; see [`Assigner::drop_cost`].
+const MIN_DROP_COST: u64 = 16;
 
 /// The code that the allocation of one register file produces.
 #[derive(Clone, Default)]
-pub(crate) struct Output {
+pub(crate) struct AllocatedCode {
     /// For each block: its new instruction list.
     pub insts: IndexVec<Block, Vec<Inst>>,
     /// For each block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
@@ -50,13 +50,13 @@ pub(crate) struct Output {
 /// The state of the allocator, which handles one register file after the other. Vectors indexed by value are kept from file to file: each
 /// value belongs to one file.
 pub(crate) struct Assigner<'a> {
-    /// The function that is allocated.
+    /// The function whose values get registers.
     pub function: &'a mut Function,
-    /// Environment, control flow and liveness.
+    /// The inputs of the allocation: environment, control flow and liveness.
     pub inputs: Inputs<'a>,
     /// Coalescing hints: webs of values that should be in related registers.
     pub hints: Hints,
-    /// Accumulators of products that do not fit into the registers together.
+    /// Accumulators of matrix products that do not fit into the registers together.
     pub accumulators: &'a Accumulators,
     /// Registers that asynchronous instructions may still read.
     pub in_flight: InFlight,
@@ -66,18 +66,18 @@ pub(crate) struct Assigner<'a> {
     pub pack_windows: PackWindows,
     /// Number of registers of the current file that the function needs at least, rounded up to an allocation unit of the hardware.
     needed_registers: u32,
-    /// Values that are live across calls of slow paths.
+    /// Values that are live across calls of functions for slow paths, and the registers that such calls overwrite.
     live_across_slow_calls: LiveAcrossSlowCalls,
     /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
     /// Next uses and definitions of values at the current point of the walk.
     pub walk: Walk,
-    /// Dropped values, their spill slots and shadows.
+    /// Dropped values, their spill slots, and their shadows (values of another register file with the same content).
     pub spills: Spills,
     /// Values in registers at the starts and ends of blocks.
-    pub borders: Borders,
-    /// The new instructions.
-    pub output: Output,
+    pub borders: BlockBorders,
+    /// The instruction lists that the allocation of the current file produces.
+    pub output: AllocatedCode,
 }
 
 impl<'a> Assigner<'a> {
@@ -95,8 +95,8 @@ impl<'a> Assigner<'a> {
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer, accumulators.slot_owners().clone()),
-            borders: Borders::default(),
-            output: Output::default(),
+            borders: BlockBorders::default(),
+            output: AllocatedCode::default(),
             function,
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Assigner<'a> {
         choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
     }
 
-    /// Returns a copy of the state that allocates `function`, a copy of this function.
+    /// Returns a copy of this state for `function`, which must be a copy of the function of this state.
     pub fn fork<'f>(&self, function: &'f mut Function) -> Assigner<'f>
     where
         'a: 'f,
@@ -198,38 +198,40 @@ impl<'a> Assigner<'a> {
             && self.inputs.file == RegFile::General
             && self.accumulators.home_of(value).is_none()
             && is_in_loop()
-            && let Some(place) = self.choose_anywhere(value, &free.without(self.accumulators.registers()))
+            && let Some(place) = self.choose_ignoring_accumulators(value, &free.without(self.accumulators.registers()))
         {
             return Some(place);
         }
-        self.choose_anywhere(value, free)
+        self.choose_ignoring_accumulators(value, free)
     }
 
-    /// Chooses registers for a value among `free`, as [`Assigner::choose_registers`] says, without regard to accumulators.
-    fn choose_anywhere(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
-        let place = self.choose_outside_windows(value, free).or_else(|| self.choose_among(value, free))?;
+    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but also in the home registers of accumulators.
+    fn choose_ignoring_accumulators(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+        let place = self.choose_outside_pack_windows(value, free).or_else(|| self.choose_ignoring_windows(value, free))?;
         if self.walk.definitions[value].is_none() {
             self.pack_windows.note_definition(value, place, free);
         }
         Some(place)
     }
 
-    /// Chooses registers for a value that no tuple in the making needs, and for the first element of a tuple a place in a window for the
-    /// tuple. `None` if the function would need more registers for that, or if the other values of its web determine its registers.
-    fn choose_outside_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+    /// Chooses registers for a value outside of those set aside for tuples whose elements are being defined ([`PackWindows`]). The first
+    /// element of a tuple gets its place in a gap for the whole tuple. Returns `None` if the function would need more registers for that,
+    /// or if the registers that the coalescing hints prefer for the value are free.
+    fn choose_outside_pack_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width)) {
             return None;
         }
         let avoided = self.pack_windows.registers_to_avoid(value);
         let unreserved = avoided.map_or(*free, |avoided| free.without(&avoided));
-        // An operand of a product that runs across a back edge may raise the number of registers: a wait costs more.
+        // For an operand of a matrix product that still runs in the next iteration of the loop, more registers may be used: to wait for the
+        // product would cost more.
         if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
             && let Some(busy) = self.in_flight.registers_to_avoid(&mut self.hints, value)
             && let Some(start) = unreserved.without(busy).find_gap(tuple)
             && (start + offset).is_aligned(class.align)
         {
-            self.hints.take_register(value, class, start + offset);
+            self.hints.note_chosen_registers(value, class, start + offset);
             return Some(start + offset);
         }
         let affordable = RegisterSet::first_n(self.needed_registers.max(self.hints.used_end().into()));
@@ -239,14 +241,15 @@ impl<'a> Assigner<'a> {
             && let Some(start) = allowed.find_gap(tuple)
             && (start + offset).is_aligned(class.align)
         {
-            self.hints.take_register(value, class, start + offset);
+            self.hints.note_chosen_registers(value, class, start + offset);
             return Some(start + offset);
         }
-        avoided.and_then(|_| self.choose_among(value, &allowed))
+        avoided.and_then(|_| self.choose_ignoring_windows(value, &allowed))
     }
 
-    /// Chooses registers for a value among `free`, as [`Assigner::choose_registers`] says, without regard to tuples.
-    fn choose_among(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but also among those that are home registers of
+    /// accumulators or set aside for tuples.
+    fn choose_ignoring_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
             && let Some(place) = self.hints.choose_registers(value, class, &free.without(avoided))
@@ -254,7 +257,7 @@ impl<'a> Assigner<'a> {
             return Some(place);
         }
         if class.file == RegFile::General
-            && let Some(preferred) = self.in_flight.registers_for_others(self.walk.block).map(|preferred| free.and(preferred))
+            && let Some(preferred) = self.in_flight.registers_for_non_operands(self.walk.block).map(|preferred| free.and(preferred))
             && self.in_flight.registers_to_avoid(&mut self.hints, value).is_none()
             && self.hints.hinted_register(value).is_none()
             && let Some(place) = self.hints.choose_registers(value, class, &preferred)
@@ -274,7 +277,7 @@ impl<'a> Assigner<'a> {
                 return Some(place);
             }
         }
-        if let Some(preferred) = self.live_across_slow_calls.preferred(value, free, self.hints.used_end()) {
+        if let Some(preferred) = self.live_across_slow_calls.preferred_registers(value, free, self.hints.used_end()) {
             let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);
@@ -295,7 +298,8 @@ impl<'a> Assigner<'a> {
         self.hints.choose_registers(value, class, free)
     }
 
-    /// Returns the estimated cost of dropping a value at a position of the block, at least 16.
+    /// Returns the estimated cost of dropping (evicting) a value at a position of the block: a number without unit, at least 16, for
+    /// comparison with the costs of other values.
     ///
     /// Belady's MIN rule evicts the value whose next use is farthest away. The cost is therefore inversely proportional to the number of
     /// instructions to the next use, and the cheapest value is the one to evict. There are two departures. The cost is multiplied by the
@@ -307,17 +311,17 @@ impl<'a> Assigner<'a> {
     /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.
     pub fn drop_cost(&self, value: Value, position: u32) -> u64 {
         if self.walk.is_only_kept(value) {
-            return CHEAPEST_DROP;
+            return MIN_DROP_COST;
         }
         let distance = u64::from(self.walk.next_use[value].distance_from(position)) + 1;
-        // A piece of an accumulator costs a wait for its product and four registers of traffic.
+        // To drop a piece of an accumulator costs a wait for its matrix product, and a store and a load of four registers.
         let factor = self.accumulators.home_of(value).map_or(1, |_| 4 * u64::from(self.class_of(value).width));
         1 + ((factor * self.spills.drop_weight(value)) << 34) / distance
     }
 
     /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted after the
-    /// definition, and the next use reloads the value. A value that is not read any more needs neither, except for debuggers, which read its
-    /// spill slot.
+    /// definition, and the next use reloads the value. A value that is not read any more needs neither, except for debuggers, which read
+    /// its spill slot.
     pub fn drop_value(&mut self, value: Value) {
         self.registers.vacate(value);
         if self.walk.is_only_kept(value) && !self.inputs.env.keeps_variables {

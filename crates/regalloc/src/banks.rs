@@ -27,18 +27,18 @@ use crate::hints::Hints;
 use crate::liveness::{Flow, Liveness};
 use crate::operands::part_in_file;
 
-/// Assumed trip count of a loop.
-const TRIP_COUNT: u64 = 8;
+/// Assumed number of iterations of a loop, to weight conflicts by loop depth.
+const ASSUMED_TRIP_COUNT: u64 = 8;
 
-/// Loop depth beyond which weights no longer grow.
-const MAX_DEPTH: u32 = 4;
+/// Loop depth beyond which the weights of conflicts no longer grow.
+const MAX_WEIGHTED_DEPTH: u32 = 4;
 
-/// Number of rounds in which webs change their bank if that removes conflicts.
-const ROUNDS: usize = 2;
+/// Number of rounds, after the first choice, in which webs (sets of related values) change their bank if that removes conflicts.
+const IMPROVEMENT_ROUNDS: usize = 2;
 
-/// An edge of the graph: two webs that one instruction reads.
+/// An edge of the conflict graph: two webs (sets of related values) of which one instruction reads values.
 struct ConflictEdge {
-    /// The roots of the webs.
+    /// The roots of the two webs in the union-find forest of [`Hints`].
     webs: [Value; 2],
     /// Whether the roots of the webs must be in different banks to avoid a bank conflict of the two operands; otherwise they must be in the
     /// same bank.
@@ -47,13 +47,13 @@ struct ConflictEdge {
     weight: u64,
 }
 
-/// Chooses the banks of the webs of the general registers, and stores them in the hints.
+/// Chooses a preferred register bank for each web of the general registers, and stores it in the hints.
 pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Liveness, flow: &Flow) {
     let mut edges: Vec<ConflictEdge> = Vec::new();
     for &block in &function.layout {
-        let weight = TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_DEPTH));
+        let weight = ASSUMED_TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_WEIGHTED_DEPTH));
         for file_inst in liveness.file_insts_of(block) {
-            add_edges(hints, function, file_inst.inst, weight, &mut edges);
+            add_conflict_edges(hints, function, file_inst.inst, weight, &mut edges);
         }
     }
     if edges.is_empty() {
@@ -65,12 +65,12 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     order.sort_by_key(|&(weight, web)| (std::cmp::Reverse(weight), web.position()));
     let mut banks: Vec<Option<bool>> = vec![None; function.values.len()];
     for &(_, web) in &order {
-        // An aligned tuple starts at an even register.
+        // The root of a web with aligned tuples starts at an even register.
         if hints.is_web_aligned(web) {
             banks[web.position()] = Some(false);
         }
     }
-    for round in 0..=ROUNDS {
+    for round in 0..=IMPROVEMENT_ROUNDS {
         for &(_, web) in &order {
             if hints.is_web_aligned(web) {
                 continue;
@@ -93,8 +93,9 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     }
 }
 
-/// Adds an edge for each pair of values that an instruction reads from the register banks; `weight` is its number of executions.
-fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<ConflictEdge>) {
+/// Adds an edge for each pair of webs whose values an instruction reads from the register banks; `weight` is the estimated number of
+/// executions of the instruction.
+fn add_conflict_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<ConflictEdge>) {
     let Some(opcode) = function.insts[inst].op.machine() else { return };
     if !matches!(opcode.properties().pipe, Pipe::Alu | Pipe::Fma | Pipe::Half) {
         return;
@@ -117,15 +118,15 @@ fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, ed
     }
 }
 
-/// The graph as an adjacency list in compressed-row form.
+/// The graph of bank conflicts between webs, as an adjacency list in compressed-row form.
 struct ConflictGraph<'a> {
     /// The edges of the graph.
     edges: &'a [ConflictEdge],
     /// The roots of the webs that have edges, in ascending order.
     nodes: Vec<Value>,
-    /// For each value: the start of its row in `entries`; one more element marks the end of the last row.
+    /// For each value: the start of its row in `entries`; one more element marks the end of the last row. Only roots of webs have rows.
     row_starts: Vec<usize>,
-    /// The rows: indices into `edges`.
+    /// For each row, the edges of a web: indices into `edges`.
     entries: Vec<u32>,
 }
 
@@ -151,7 +152,8 @@ impl ConflictGraph<'_> {
         ConflictGraph { edges, nodes, row_starts, entries }
     }
 
-    /// Returns the neighbours of a web; for each, whether its root should be in the other bank, and the weight of the edge.
+    /// Returns the neighbours of a web in the graph, as (root of the neighbour, whether the two roots should be in different banks, weight
+    /// of the edge).
     fn neighbours(&self, web: Value) -> impl Iterator<Item = (Value, bool, u64)> {
         self.entries[self.row_starts[web.position()]..self.row_starts[web.position() + 1]].iter().map(move |&number| {
             let edge = &self.edges[number as usize];

@@ -3,40 +3,42 @@
 use oriole_ir::{Block, Inst, Value};
 use oriole_support::IndexVec;
 
-use crate::lists::Lists;
+use crate::lists::BlockLists;
 use crate::register_file::ResidentValue;
 use crate::registers::Reg;
 
-/// The register of a phi at the start of its block.
+/// The block of a phi, and its registers at the start of the block.
 #[derive(Clone, Copy)]
 pub(crate) struct PhiPlace {
     /// The block of the phi.
     pub block: Block,
-    /// The first register; `None` if the phi is in memory or unused.
+    /// First register of the phi; `None` if its value is in memory or unused.
     pub register: Option<Reg>,
 }
 
 /// The state at the borders of all blocks, for one register file.
 #[derive(Clone, Default)]
-pub(crate) struct Borders {
+pub(crate) struct BlockBorders {
     /// For each block, its entry state: the values in registers at its start, in ascending order of registers.
-    pub entry: Lists<ResidentValue>,
+    pub entry: BlockLists<ResidentValue>,
     /// For each block, its exit state: the values in registers at its end, in ascending order of registers.
-    pub exit: Lists<ResidentValue>,
+    pub exit: BlockLists<ResidentValue>,
     /// For each value that a phi of a visited block defines: the block and register of the phi; `None` for other values.
     pub phi_places: IndexVec<Value, Option<PhiPlace>>,
-    /// Phis that got no register at the start of their block; their values are in spill slots or shadows there.
+    /// Phis that got no register at the start of their block; their values are in spill slots there, or in shadows (values of another
+    /// register file).
     pub phis_without_register: Vec<(Block, Inst)>,
     /// For each block with one predecessor: the code of its incoming edge, to insert at its start.
     pub entry_code: IndexVec<Block, Vec<Inst>>,
-    /// For each value: the last block that was found to have it live-in. A stamp, so that a set need not be cleared for each block.
+    /// For each value: the last visited block at whose start it is live. Comparing with the current block replaces a set that would have to
+    /// be cleared for each block.
     pub last_live_in_block: IndexVec<Value, Option<Block>>,
     /// For each value: its first register at the end of the predecessor whose registers phis inherit; all `None` except while phis are
     /// assigned registers.
     pub base_exit_register: IndexVec<Value, Option<Reg>>,
 }
 
-impl Borders {
+impl BlockBorders {
     /// Resets the state for the next register file; `values` and `blocks` are the numbers of values and blocks of the function.
     pub fn start_file(&mut self, values: usize, blocks: usize) {
         self.entry.reset(blocks);

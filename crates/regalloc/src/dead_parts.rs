@@ -22,7 +22,7 @@ use crate::liveness::{FileInst, Liveness, MIN_SPLIT_TUPLE_WIDTH};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
-/// The parts of tuples, each of one register, that are read for the last time while the rest of the tuple stays live.
+/// The single registers of tuples that are read for the last time while the rest of the tuple stays live.
 #[derive(Clone, Default)]
 pub(crate) struct DeadParts {
     /// The parts, by the instruction that reads them last.
@@ -30,13 +30,13 @@ pub(crate) struct DeadParts {
 }
 
 impl DeadParts {
-    /// Finds the dead parts of the values of a register file in the blocks of a function.
+    /// Finds, in the blocks of a function, the last reads of single registers of tuples in a register file.
     pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &Liveness, file: RegFile) {
         self.parts.clear();
         if !function.values.iter().any(|class| class.file == file && class.width >= MIN_SPLIT_TUPLE_WIDTH) {
             return;
         }
-        // For each tuple: its registers, counted from its first one, that are read later.
+        // For each tuple: the registers that are read later, numbered from 0 at the first register of the tuple.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in blocks {
             needed.clear();
@@ -62,7 +62,7 @@ impl DeadParts {
             return;
         }
         for read in reads.iter().filter(|read| is_tuple(read.value)) {
-            // The first visit to a tuple is its last read in the block.
+            // Instructions are visited in reverse, so the first visit to a tuple is its last read in the block.
             needed.entry(read.value).or_insert(if read.next_use.is_never() { RegisterSet::EMPTY } else { RegisterSet::ALL });
         }
         let dies = |value: Value| reads.iter().any(|read| read.value == value && read.next_use.is_never());

@@ -64,7 +64,7 @@ struct MemoryPhi {
     source: Operand,
 }
 
-/// A phi whose new value is in a temporary slot until its old value has been read.
+/// A phi in memory whose new value stays in a temporary slot until the other transfers of the edge have read its old value.
 struct LateStore {
     /// The value that the phi defines.
     phi: Value,
@@ -102,7 +102,7 @@ impl Transfers {
         set
     }
 
-    /// Returns whether a transfer reads the slot of a memory phi, other than the one that fills it.
+    /// Returns whether a transfer other than the store of the memory phi itself reads the spill slot of the phi.
     fn reads_slot_of(&self, phi: Value) -> bool {
         self.reloads.iter().any(|reload| reload.part.value == phi)
             || self.memory_phis.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
@@ -120,7 +120,8 @@ struct SplitEdge {
 }
 
 impl Assigner<'_> {
-    /// Emits the transfers of all edges. Code for the start of a block is kept in `Borders::entry_code` until the blocks are rewritten.
+    /// Emits the transfers of all edges. Code for the start of a block is kept in `BlockBorders::entry_code` until the blocks are
+    /// rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<SplitEdge> = Vec::new();
         for place in 0..self.inputs.flow.reverse_post_order().len() {
@@ -200,13 +201,14 @@ impl Assigner<'_> {
                 self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &source);
                 continue;
             }
-            // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
+            // An unused phi needs no spill slot. The slot of a phi that is its own source already has the right content.
             let is_stored = self.inputs.file == RegFile::General && self.spills.needs_store(value);
-            if is_stored && source.kind != OperandKind::Undefined && !self.has_content_of(value, &source) {
+            if is_stored && source.kind != OperandKind::Undefined && !self.slot_has_content_of(value, &source) {
                 transfers.memory_phis.push(MemoryPhi { phi: value, source });
             }
         }
-        // Live-in values. Phis of `to` are in its entry state too, but come from their sources, above.
+        // Transfers of values that are live at the start of `to`. Phis of `to` are in its entry state too, but their transfers are added
+        // above.
         for &(value, at) in self.borders.entry.get(to) {
             if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of(value, to) {
                 let whole = self.function.whole(value).into();
@@ -216,17 +218,18 @@ impl Assigner<'_> {
         transfers
     }
 
-    /// Returns whether the slot of a phi has the content of a source already: it is the slot of the source, which has been stored.
-    fn has_content_of(&self, phi: Value, source: &Operand) -> bool {
+    /// Returns whether the spill slot of a phi already has the content of a source, because it is the slot of the source too and the source
+    /// has been stored.
+    fn slot_has_content_of(&self, phi: Value, source: &Operand) -> bool {
         let frame = &self.spills.frame;
         source.part().is_some_and(|part| {
             let is_stored = self.spills.needs_store(part.value) || self.registers.register_of(part.value).is_none();
-            part.value == phi || frame.owner_of(part.value) == frame.owner_of(phi) && is_stored
+            part.value == phi || frame.slot_owner_of(part.value) == frame.slot_owner_of(phi) && is_stored
         })
     }
 
-    /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant. Adds nothing if the source is
-    /// already in these registers.
+    /// Adds the transfer of a source into `width` registers starting at `to`: a move, a reload, or a constant. Adds nothing if the source
+    /// is already in these registers.
     fn transfer_to_register(&self, transfers: &mut Transfers, to: Reg, width: u8, source: &Operand) {
         match source.kind {
             OperandKind::Undefined => {}
@@ -337,7 +340,7 @@ impl Assigner<'_> {
             let width = emitter.function.values[phi].width;
             let mut slot = self.spills.frame.slot_offset(phi, emitter.function);
             if transfers.reads_slot_of(phi) {
-                slot = self.spills.frame.private_slot(width, emitter.function);
+                slot = self.spills.frame.new_private_slot(width, emitter.function);
                 late.push(LateStore { phi, temporary_slot: slot });
             }
             let held = source.value().and_then(|source| self.registers.register_of(source));
@@ -348,7 +351,7 @@ impl Assigner<'_> {
             for number in 0..width {
                 let slot = slot + 4 * u32::from(number);
                 match source.part() {
-                    // The source is in its slot or nowhere: it can be rematerialized, or it is a constant.
+                    // The source is in no register. It is copied from its slot, unless it is a constant or can be rematerialized.
                     Some(part) if !self.spills.is_rematerializable(part.value) => {
                         let old = self.spills.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
                         let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
@@ -370,7 +373,8 @@ impl Assigner<'_> {
         Ok(late)
     }
 
-    /// Creates a block on an edge with the given instructions and a branch to `to`, and redirects the terminators of `from`. Returns it.
+    /// Splits an edge: creates a block with the instructions `code` and a branch to `to`, redirects the terminators of `from` to it, and
+    /// returns it.
     fn split_edge(&mut self, from: Block, to: Block, mut code: Vec<Inst>) -> Block {
         let new = self.function.new_block();
         let branch = self.function.new_inst(Op::Machine(Opcode::BRA), Default::default(), None, &[to.into()], 0);

@@ -14,11 +14,11 @@ use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
 /// The truth table of PLOP3 for the conjunction of its three sources. If two of them are PT, the result is the third source.
-const LUT_AND: i64 = 0x80;
+const PLOP3_AND_TABLE: i64 = 0x80;
 /// The truth table of PLOP3 for the exclusive or of its first two sources, if the third source is PT.
-const LUT_XOR: i64 = 0x28;
+const PLOP3_XOR_TABLE: i64 = 0x28;
 /// The truth table of LOP3 for the exclusive or of its first two sources.
-const LUT_XOR_BITS: i64 = 0x3c;
+const LOP3_XOR_TABLE: i64 = 0x3c;
 
 /// Returns the instruction modifier with this spelling. Panics if the instruction table has none.
 fn modifier(spelling: &str) -> Symbol {
@@ -30,7 +30,7 @@ fn modifier(spelling: &str) -> Symbol {
 pub(crate) struct MoveCapabilities {
     /// Whether `MOV` can read a constant bank.
     mov_reads_constants: bool,
-    /// Whether `ULDC` exists.
+    /// Whether the target has the instruction `ULDC`, a load from a constant bank into uniform registers.
     has_uldc: bool,
     /// Whether `CS2R` can set two registers to zero at once.
     clears_pairs: bool,
@@ -42,17 +42,16 @@ fn is_encodable(text: &str, target: Target) -> bool {
 }
 
 impl MoveCapabilities {
-    /// Returns the capabilities of a target. The result of the instruction table lookup is cached per target for the lifetime of the
-    /// process.
+    /// Returns the capabilities of a target. They are looked up in the instruction table once per target and process.
     pub fn new(target: Target) -> MoveCapabilities {
-        static KNOWN: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
+        static LOOKED_UP: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
         let find = |known: &[(Target, MoveCapabilities)]| {
             known.iter().find(|(other, _)| *other == target).map(|&(_, move_capabilities)| move_capabilities)
         };
-        let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
+        let known = find(&LOOKED_UP.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
             let move_capabilities = MoveCapabilities::look_up(target);
-            let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+            let mut list = LOOKED_UP.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
                 list.push((target, move_capabilities));
             }
@@ -78,7 +77,7 @@ pub(crate) struct Emitter<'a> {
     pub out: &'a mut Vec<Inst>,
     /// The register file that is being allocated, to which the destinations of moves belong.
     pub file: RegFile,
-    /// The capabilities of the target.
+    /// The capabilities of the target that determine how moves are made.
     move_capabilities: MoveCapabilities,
     /// Source location of the new instructions.
     location: Location,
@@ -89,7 +88,7 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    /// Creates an emitter for code that the allocation of `inst` needs. The code gets the source location of `inst`.
+    /// Creates an emitter for moves and spill code that the allocation of `inst` needs. They get the source location of `inst`.
     pub fn new(
         function: &'a mut Function,
         move_capabilities: MoveCapabilities,
@@ -125,7 +124,8 @@ impl<'a> Emitter<'a> {
         self.emit_move_to(self.file, register(self.file, to, 1), from)
     }
 
-    /// Sets the two registers from `to` on to zero with one instruction. Returns false if the target or the register file has none.
+    /// Emits one instruction that sets the two registers starting at `to` to zero. Returns false if the target has no such instruction for
+    /// the register file.
     pub fn clear_pair(&mut self, to: Reg) -> bool {
         let can = self.move_capabilities.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
         if can && let Some(zero) = Symbol::find("SRZ") {
@@ -175,10 +175,10 @@ impl<'a> Emitter<'a> {
             (Predicate, Some(General)) => {
                 self.push_machine(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
             }
-            (Predicate, Some(Predicate)) => self.emit_plop3(Predicate, to, [from, Operand::PT, Operand::PT], LUT_AND),
-            (Predicate, Some(UniformPredicate)) => self.emit_plop3(Predicate, to, [Operand::PT, Operand::PT, from], LUT_AND),
+            (Predicate, Some(Predicate)) => self.emit_plop3(Predicate, to, [from, Operand::PT, Operand::PT], PLOP3_AND_TABLE),
+            (Predicate, Some(UniformPredicate)) => self.emit_plop3(Predicate, to, [Operand::PT, Operand::PT, from], PLOP3_AND_TABLE),
             (UniformPredicate, Some(UniformPredicate)) => {
-                self.emit_plop3(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], LUT_AND)
+                self.emit_plop3(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], PLOP3_AND_TABLE)
             }
             (UniformPredicate, Some(Uniform)) => {
                 self.push_machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
@@ -213,17 +213,17 @@ impl<'a> Emitter<'a> {
             match file {
                 RegFile::General => {
                     let never = Operand::PT.inverted_predicate();
-                    self.push_machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LUT_XOR_BITS.into(), never], 1);
+                    self.push_machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LOP3_XOR_TABLE.into(), never], 1);
                 }
                 RegFile::Uniform => {
                     let never = Operand::UPT.inverted_predicate();
-                    self.push_machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LUT_XOR_BITS.into(), never], 1);
+                    self.push_machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LOP3_XOR_TABLE.into(), never], 1);
                 }
                 RegFile::Predicate => {
-                    self.emit_plop3(file, to, [to, other, Operand::PT], LUT_XOR);
+                    self.emit_plop3(file, to, [to, other, Operand::PT], PLOP3_XOR_TABLE);
                 }
                 RegFile::UniformPredicate => {
-                    self.emit_plop3(file, to, [to, other, Operand::UPT], LUT_XOR);
+                    self.emit_plop3(file, to, [to, other, Operand::UPT], PLOP3_XOR_TABLE);
                 }
                 RegFile::Convergence | RegFile::Scoreboard => {
                     return Err(self.unsupported_error("convergence barriers would have to change places"));

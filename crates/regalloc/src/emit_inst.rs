@@ -80,8 +80,8 @@ impl Assigner<'_> {
         moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class_of(moved.value).width)).collect()
     }
 
-    /// Returns a scratch register for the parallel copy before an instruction: it holds no value before the copy (`free_before`) or after
-    /// it (`free`), is not a destination, and is not in `also_busy`. `None` if there is none.
+    /// Returns a scratch register for the parallel copy before an instruction: a register that holds no value before the copy
+    /// (`free_before`) or after it (`free`), is not a destination of the copy, and is not in `also_busy`. `None` if there is none.
     pub(crate) fn find_scratch(&self, state: &InstState, moves: &[Move], also_busy: RegisterSet) -> Option<Reg> {
         let mut busy = also_busy;
         moves.iter().for_each(|one| busy.insert(one.to, 1));
@@ -97,7 +97,7 @@ impl Assigner<'_> {
     /// give both arguments the same content.
     fn emit_code_before(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut moves = self.moves_before(state);
-        // Arguments are part of the same parallel copy: a value may be in the register of another argument.
+        // Copies of arguments are part of the same parallel copy, because an argument may be in the fixed register of another argument.
         for argument in &state.arguments {
             if let (Some(part), Some(initial_register)) = (argument.from.part(), argument.initial_register) {
                 moves.extend(Move::tuple(argument.to, initial_register + part.first, part.count));
@@ -162,7 +162,8 @@ impl Assigner<'_> {
         }
     }
 
-    /// Replaces the operands of a `KEEP` that are in no register of the file by their shadows. General values have spill slots instead.
+    /// Replaces the operands of a `KEEP` that are in no register of the file by their shadows, values of another register file with the
+    /// same content. General values have spill slots instead.
     fn keep_shadows(&mut self, keep: Inst) {
         let file = self.inputs.file;
         for number in 0..self.function.operands(keep).len() {
@@ -200,7 +201,7 @@ impl Assigner<'_> {
     }
 }
 
-/// Returns whether a source is in registers of the file that partly overlap the `width` registers from `to` on: they start at another
+/// Returns whether a source is in registers of the file that partly overlap the `width` registers starting at `to`: they start at another
 /// register.
 fn overlaps_partly(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
     let OperandKind::Register { file: source_file, first, count } = source.kind else { return false };

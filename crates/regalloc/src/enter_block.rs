@@ -42,7 +42,7 @@ impl Assigner<'_> {
                 self.registers.occupy(value, register);
             }
         }
-        // Before the phis, so that they can take the registers of dropped values.
+        // Values are dropped before the phis are placed, so that the phis can take their registers.
         if self.inputs.flow.loops.is_header(block) {
             self.make_room_for_loop(block);
         }
@@ -75,7 +75,7 @@ impl Assigner<'_> {
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
         // The pressure of each block assumes that no value is dropped, so it includes values that are live through the loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
-        // Values that are in no register already and are not used in the loop need none.
+        // Values that are in no register before the loop, and are not used in the loop, need no register in it.
         let in_memory = |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
         let dropped: u32 =
             self.inputs.liveness.live_in(header).iter().filter(in_memory).map(|&value| u32::from(self.class_of(value).width)).sum();
@@ -155,9 +155,9 @@ impl Assigner<'_> {
         }
     }
 
-    /// Assigns to the phis of pieces of accumulators ([`crate::accumulators`]) their home registers, nearest next use first; a piece stays
-    /// in memory if a piece of another accumulator is there. Returns the other values that were in these registers, nearest next use
-    /// first. They are in no register then.
+    /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of the next uses. A
+    /// piece stays in memory if a piece of another accumulator is in these registers. Evicts other values from the home registers, and
+    /// returns them in the order of their next uses.
     fn place_pieces(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
         let mut displaced: Vec<Value> = Vec::new();
         pieces.sort_by_key(|&(_, value)| (self.walk.next_use[value], value));
@@ -202,7 +202,7 @@ impl Assigner<'_> {
             let class = self.function.values[value];
             let source = base.and_then(|base| phi_source(self.function, phi, base).part());
             let inherited = source.and_then(|part| Some(self.borders.base_exit_register[part.value]? + part.first));
-            // The registers of the source are free only if the source does not live into this block itself.
+            // The registers of the phi's source are free here only if the source itself is not live at the start of the block.
             match inherited.filter(|place| place.is_aligned(class.align) && self.registers.free.has_all(*place, class.width)) {
                 Some(place) => {
                     self.registers.occupy(value, place);
@@ -215,8 +215,8 @@ impl Assigner<'_> {
         later
     }
 
-    /// Drops values that cost less to drop than the phi that defines `value`, and assigns their registers to it. Returns false if there are
-    /// none.
+    /// Drops values that cost less to drop than `value`, the result of a phi, and assigns their registers to `value`. Returns false if
+    /// there are no such values.
     fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class_of(value);
         // Phis do not displace each other: they get registers in order of width and next use, so the more urgent one has its own already.

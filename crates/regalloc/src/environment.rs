@@ -16,13 +16,13 @@ pub struct Environment {
     pub register_unit: u32,
     /// Largest number of general registers per thread at which registers do not limit the number of resident warps.
     pub full_occupancy_registers: u32,
-    /// Number of uniform registers.
+    /// Number of uniform registers that the allocator may use.
     pub uniform_registers: u32,
-    /// Number of predicates.
+    /// Number of predicate registers that the allocator may use.
     pub predicates: u32,
-    /// Number of uniform predicates.
+    /// Number of uniform predicate registers that the allocator may use.
     pub uniform_predicates: u32,
-    /// Number of convergence barriers.
+    /// Number of convergence barriers that the allocator may use.
     pub barriers: u32,
     /// The general register with the stack pointer; no value is assigned to it.
     pub stack_pointer: Reg,
@@ -30,14 +30,14 @@ pub struct Environment {
     pub clobbers: Clobbers,
     /// Callees whose clobbered registers are known: name, and registers that a call clobbers.
     pub known_callees: Vec<(String, Clobbers)>,
-    /// Registers that no value is assigned to.
+    /// Registers that the allocator assigns to no value, for instance because other threads of the warp may use them.
     pub reserved: Clobbers,
     /// Whether a debugger reads the values of `KEEP`: until then they are in a register or in their spill slot, and no value is
     /// rematerialized.
     pub keeps_variables: bool,
 }
 
-/// Sets of registers, one for each register file, such as the registers that a callee may overwrite.
+/// Registers of all register files, one set for each file; usually those that a callee may overwrite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the register files")]
 pub struct Clobbers {

@@ -10,7 +10,7 @@ use crate::emit::Emitter;
 use crate::operands::register;
 use crate::registers::{Reg, RegisterSet};
 
-/// A slot that belongs to no value: a temporary slot or the emergency slot.
+/// A spill slot that belongs to no value: a temporary slot of an edge, or the emergency slot, in which a scratch register is saved.
 #[derive(Clone)]
 pub(crate) struct PrivateSlot {
     /// Offset in bytes from the stack pointer.
@@ -22,37 +22,37 @@ pub(crate) struct PrivateSlot {
 /// A register that may be overwritten temporarily.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchRegister {
-    /// The register.
+    /// The register that may be overwritten.
     pub register: Reg,
     /// Whether the content of the register is in the emergency slot and has to be restored.
     is_saved: bool,
 }
 
-/// Whether words move from registers to memory or from memory to registers.
+/// The direction of a transfer between registers and spill slots.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum TransferDirection {
     /// From registers to memory.
     Store,
     /// From memory to registers.
     Load,
 }
 
-/// The spill slots of the function.
+/// The spill slots of the function, and the number of bytes that spill code transfers.
 #[derive(Clone)]
 pub(crate) struct SpillFrame {
     /// The register with the stack pointer, which slots are addressed from.
     stack_pointer: Reg,
-    /// Values that share the slot of another value, with that value, the owner of the slot.
+    /// For each value that shares the spill slot of another value: that value, the owner of the slot.
     pub owners: FxHashMap<Value, Value>,
-    /// The offset of each slot, by its owner, in bytes from the stack pointer.
+    /// For each value that owns a spill slot: the offset of the slot in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
     /// The slots that belong to no value.
     pub private_slots: Vec<PrivateSlot>,
     /// Offset of the slot in which a register is saved while it is used as a scratch register; `None` if that was never necessary.
     emergency_slot: Option<u32>,
-    /// Bytes that the spill stores emitted so far write.
+    /// Number of bytes that the spill stores emitted so far write.
     pub stored_bytes: u32,
-    /// Bytes that the spill loads emitted so far read.
+    /// Number of bytes that the spill loads emitted so far read.
     pub loaded_bytes: u32,
 }
 
@@ -77,13 +77,13 @@ impl SpillFrame {
     }
 
     /// Returns the value that owns the slot of a value: itself, unless it shares the slot of another one.
-    pub fn owner_of(&self, value: Value) -> Value {
+    pub fn slot_owner_of(&self, value: Value) -> Value {
         self.owners.get(&value).copied().unwrap_or(value)
     }
 
-    /// Returns the offset of a value's slot; creates the slot at the first call.
+    /// Returns the offset of a value's spill slot in bytes from the stack pointer; creates the slot at the first call.
     pub fn slot_offset(&mut self, value: Value, function: &mut Function) -> u32 {
-        let value = self.owner_of(value);
+        let value = self.slot_owner_of(value);
         if let Some(&offset) = self.slots.get(&value) {
             return offset;
         }
@@ -96,20 +96,20 @@ impl SpillFrame {
         offset
     }
 
-    /// Creates a slot that belongs to no value and returns its offset.
-    pub fn private_slot(&mut self, words: u8, function: &mut Function) -> u32 {
+    /// Creates a slot of `words` words of 4 bytes that belongs to no value, and returns its offset in bytes from the stack pointer.
+    pub fn new_private_slot(&mut self, words: u8, function: &mut Function) -> u32 {
         let offset = function.frame_bytes.next_multiple_of(4);
         function.frame_bytes = offset + 4 * u32::from(words);
         self.private_slots.push(PrivateSlot { offset, words: u32::from(words) });
         offset
     }
 
-    /// Returns the offset of the emergency slot, which is created at the first call.
+    /// Returns the offset in bytes of the emergency slot, in which a scratch register is saved; creates the slot at the first call.
     fn emergency_slot(&mut self, function: &mut Function) -> u32 {
         if let Some(offset) = self.emergency_slot {
             return offset;
         }
-        let offset = self.private_slot(1, function);
+        let offset = self.new_private_slot(1, function);
         self.emergency_slot = Some(offset);
         offset
     }
@@ -134,17 +134,17 @@ impl SpillFrame {
         }
     }
 
-    /// Emits stores of `count` consecutive registers to a slot.
+    /// Emits stores of `count` consecutive registers to the spill slot at byte offset `slot`.
     pub fn store(&mut self, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
-        self.transfer(Direction::Store, slot, first, count, emitter);
+        self.transfer(TransferDirection::Store, slot, first, count, emitter);
     }
 
-    /// Emits loads of `count` consecutive registers from a slot.
+    /// Emits loads of `count` consecutive registers from the spill slot at byte offset `slot`.
     pub fn load(&mut self, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
-        self.transfer(Direction::Load, slot, first, count, emitter);
+        self.transfer(TransferDirection::Load, slot, first, count, emitter);
     }
 
-    /// Emits a copy of 4-byte words from one slot to another through a scratch register.
+    /// Emits a copy of `words` 4-byte words from the slot at byte offset `from` to the one at `to`, through a scratch register.
     pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         for word in 0..u32::from(words) {
             self.load(from + 4 * word, scratch.register, 1, emitter);
@@ -153,7 +153,7 @@ impl SpillFrame {
     }
 
     /// Emits loads or stores of 16, 8 or 4 bytes each: the widest for which both the register number and the offset are aligned.
-    fn transfer(&mut self, direction: Direction, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
+    fn transfer(&mut self, direction: TransferDirection, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
         let mut done = 0;
         while done < count {
             let (at, offset) = (first + done, slot + 4 * u32::from(done));
@@ -172,13 +172,13 @@ impl SpillFrame {
             ];
             let data = register(RegFile::General, at, size);
             let inst = match direction {
-                Direction::Store => emitter.push_machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0),
-                Direction::Load => emitter.push_machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
+                TransferDirection::Store => emitter.push_machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0),
+                TransferDirection::Load => emitter.push_machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
             };
             let access = emitter.function.accesses.push(MemoryAccess::weak(Space::Spill, 4 * size));
             emitter.function.insts[inst].memory = Some(access);
             done += size;
-            let total = if direction == Direction::Store { &mut self.stored_bytes } else { &mut self.loaded_bytes };
+            let total = if direction == TransferDirection::Store { &mut self.stored_bytes } else { &mut self.loaded_bytes };
             *total += 4 * u32::from(size);
         }
     }
@@ -212,6 +212,6 @@ mod tests {
         assert_eq!(values.map(|value| slot(&mut function, value)), [4, 8, 16, 32]);
         assert_eq!(slot(&mut function, values[1]), 8, "the same slot again");
         assert_eq!(aligns[1..], [(8, 16), (8, 20), (16, 48), (16, 48)]);
-        assert_eq!((frame.private_slot(3, &mut function), function.frame_bytes), (48, 60));
+        assert_eq!((frame.new_private_slot(3, &mut function), function.frame_bytes), (48, 60));
     }
 }

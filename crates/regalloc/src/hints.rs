@@ -23,18 +23,18 @@ use crate::liveness::Liveness;
 use crate::operands::{operand_width, part_in_file};
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum width of a web in registers. Free gaps for wider webs are rare. A single tuple that is wider forms a web alone, so the sources
-/// of a pack into it get no hints, and each of them may cost a move.
+/// Maximum width of a web (a set of values that save moves in related registers), in registers. Free gaps for wider webs are rare. A single
+/// tuple that is wider forms a web alone, so the sources of a pack into it get no hints, and each of them may cost a move.
 const MAX_WEB_WIDTH: i32 = 128;
 
-/// Maximum number of phi registers recorded for each web. Bounds the time to join two webs.
+/// Maximum number of registers of phis that are recorded for each web. Bounds the time to join two webs.
 const MAX_PHI_REGISTERS: usize = 32;
 
 /// Using registers below this number does not lower the occupancy, so among them a register in the preferred bank is chosen even if it is
 /// above all registers in use.
-const CHEAP_REGISTERS: u16 = 24;
+const CHEAP_REGISTER_END: u16 = 24;
 
-/// A value in the union-find forest. A root is its own parent.
+/// A value as a node of the union-find forest of webs. The root of a web is its own parent.
 #[derive(Clone, Copy)]
 struct WebNode {
     /// The parent in the union-find forest.
@@ -45,10 +45,10 @@ struct WebNode {
     web_start: i32,
     /// For roots: end of the web, exclusive, relative to the first register of the root.
     web_end: i32,
-    /// For roots: the first register of the root that the registers of other values of the web imply; `None` if no value of the web has
-    /// registers yet. May be negative, in which case the root itself cannot be there.
+    /// For roots: the number of the register at which the root would start, given the registers of other values of the web; `None` if no
+    /// value of the web has registers yet. May be negative: then the root itself cannot get these registers.
     implied_register: Option<i32>,
-    /// For roots: the largest alignment of any value in the web.
+    /// For roots: the largest alignment of any value in the web, in registers.
     align: u8,
     /// For roots: whether the root should be in an odd register; `None` for no preference.
     prefers_odd: Option<bool>,
@@ -143,8 +143,8 @@ impl Hints {
         }
     }
 
-    /// Returns the root of a value's web and the offset of the value from it, and compresses the path.
-    fn root(&mut self, value: Value) -> (Value, i32) {
+    /// Returns the root of a value's web and the offset of the value from it, in registers. Compresses the path to the root.
+    fn find_root(&mut self, value: Value) -> (Value, i32) {
         let node = self.nodes[value];
         if node.parent == value {
             return (value, 0);
@@ -158,7 +158,8 @@ impl Hints {
             path.push(at);
             at = self.nodes[at].parent;
         }
-        // From the root down: each node's offset from the root is that of its old parent plus its own.
+        // The path is walked from the root down: the offset of a node from the root is its offset from its old parent plus that of the
+        // parent from the root.
         let mut offset = 0;
         for &step in path.iter().rev() {
             offset += self.nodes[step].offset;
@@ -170,14 +171,14 @@ impl Hints {
 
     /// Returns whether phis of the same block would overlap if the web of `other` started `shift` registers after that of `root`. Such phis
     /// are live at the same time.
-    fn would_overlap(&self, root: Value, other: Value, shift: i32) -> bool {
+    fn would_phis_overlap(&self, root: Value, other: Value, shift: i32) -> bool {
         let (Some(first), Some(second)) = (self.phi_registers.get(&root), self.phi_registers.get(&other)) else { return false };
         second.iter().any(|&(block, offset)| first.contains(&(block, offset + shift)))
     }
 
     /// Adds the phi registers of the web of `other`, `shift` registers later, to those of the web of `root`. Removes the entry if there are
     /// more than [`MAX_PHI_REGISTERS`].
-    fn join_phis(&mut self, root: Value, other: Value, shift: i32) {
+    fn join_phi_registers(&mut self, root: Value, other: Value, shift: i32) {
         let Some(moved) = self.phi_registers.remove(&other) else { return };
         let kept = self.phi_registers.entry(root).or_default();
         kept.extend(moved.into_iter().map(|(block, offset)| (block, offset + shift)));
@@ -190,13 +191,13 @@ impl Hints {
     /// (the first relation wins), if phis of one block would overlap, if the result would be too wide, or if the alignments contradict each
     /// other.
     fn join_webs(&mut self, first: Value, second: Value, offset: i32) {
-        let (root, first_offset) = self.root(first);
-        let (other, second_offset) = self.root(second);
+        let (root, first_offset) = self.find_root(first);
+        let (other, second_offset) = self.find_root(second);
         if root == other {
             return;
         }
-        // The offset of the second root from the first. The root with the larger alignment becomes the root of the joined web: the alignment
-        // of a web applies to its root.
+        // The offset of the second root from the first. The root with the larger alignment becomes the root of the joined web: the
+        // alignment of a web applies to its root.
         let shift = first_offset + offset - second_offset;
         let (root, other, shift) =
             if self.nodes[other].align > self.nodes[root].align { (other, root, -shift) } else { (root, other, shift) };
@@ -204,19 +205,19 @@ impl Hints {
         let kept = self.nodes[root];
         let (web_start, web_end) = (kept.web_start.min(moved.web_start + shift), kept.web_end.max(moved.web_end + shift));
         let misaligned = shift.rem_euclid(i32::from(moved.align)) != 0;
-        if web_end - web_start > MAX_WEB_WIDTH || misaligned || self.would_overlap(root, other, shift) {
+        if web_end - web_start > MAX_WEB_WIDTH || misaligned || self.would_phis_overlap(root, other, shift) {
             return;
         }
-        self.join_phis(root, other, shift);
+        self.join_phi_registers(root, other, shift);
         self.nodes[other].parent = root;
         self.nodes[other].offset = shift;
         let node = &mut self.nodes[root];
         (node.web_start, node.web_end) = (web_start, web_end);
     }
 
-    /// Returns the root of a value's web, and the offset of the value from it.
+    /// Returns the root of a value's web, and the offset of the value from it in registers.
     pub fn root_of(&mut self, value: Value) -> (Value, i32) {
-        self.root(value)
+        self.find_root(value)
     }
 
     /// Returns whether the web of a root contains aligned tuples, so that the root starts at an even register.
@@ -231,12 +232,12 @@ impl Hints {
 
     /// Returns a value as a member of its web.
     fn web_of(&mut self, value: Value) -> WebMember {
-        let (root, offset) = self.root(value);
+        let (root, offset) = self.find_root(value);
         WebMember { root, offset }
     }
 
-    /// Returns the first register that the other values of its web imply for a value; `None` if none of them has registers yet, or if the
-    /// implied register does not exist.
+    /// Returns the first register that a member of a web should get, given the registers of the other members; `None` if none of them has
+    /// registers yet, or if there is no such register.
     fn implied_register(&self, web: WebMember) -> Option<Reg> {
         self.nodes[web.root].implied_register.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
     }
@@ -252,10 +253,10 @@ impl Hints {
         self.used_end
     }
 
-    /// Returns the size of a web and the offset of the value in it.
-    fn extent(&self, web: WebMember) -> WebExtent {
+    /// Returns the size of a web and the offset of one of its members in it.
+    fn web_extent(&self, web: WebMember) -> WebExtent {
         let node = &self.nodes[web.root];
-        // The window starts at a multiple of the alignment, at or before the first register of the web.
+        // The registers for the whole web start at a multiple of its alignment, at or before the first register of the web.
         let align = i32::from(node.align.max(1));
         let start = node.web_start.div_euclid(align) * align;
         WebExtent { width: (node.web_end - start) as u8, offset: (web.offset - start) as u8, align: node.align }
@@ -267,7 +268,7 @@ impl Hints {
         self.set_implied_register(web, register);
     }
 
-    /// Sets the register that the root of a web would have if the value that `web` describes is at `register`.
+    /// Records that a member of a web starts at `register`, and thereby the register at which the root of the web would start.
     fn set_implied_register(&mut self, web: WebMember, register: Reg) {
         self.nodes[web.root].implied_register = Some(i32::from(register.number()) - web.offset);
     }
@@ -280,16 +281,16 @@ impl Hints {
         Some(place)
     }
 
-    /// Returns whether there is a gap for the whole web of a value, none of whose values has registers yet.
+    /// Returns whether no value of the web of `value` has registers yet and `free` has a gap for the whole web.
     pub fn has_gap_for_web(&mut self, value: Value, free: &RegisterSet) -> bool {
         let web = self.web_of(value);
-        let extent = self.extent(web);
-        let whole = Class { file: RegFile::General, width: extent.width, align: extent.align };
+        let web_extent = self.web_extent(web);
+        let whole = Class { file: RegFile::General, width: web_extent.width, align: web_extent.align };
         self.implied_register(web).is_none() && free.find_gap(whole).is_some()
     }
 
-    /// Records registers that were chosen for a value elsewhere.
-    pub fn take_register(&mut self, value: Value, class: Class, register: Reg) {
+    /// Records the registers of a value that the caller has chosen, without [`Hints::choose_registers`].
+    pub fn note_chosen_registers(&mut self, value: Value, class: Class, register: Reg) {
         self.used_end = self.used_end.max(register.number() + u16::from(class.width));
         if self.hinted_register(value).is_none() {
             self.note_register(value, register);
@@ -306,10 +307,10 @@ impl Hints {
                 return Some(place);
             }
         } else {
-            let extent = self.extent(web);
-            if extent.width > class.width {
-                let whole = Class { width: extent.width, align: extent.align, ..class };
-                if let Some(place) = free.find_gap(whole).map(|place| place + extent.offset).filter(|&place| fits(place)) {
+            let web_extent = self.web_extent(web);
+            if web_extent.width > class.width {
+                let whole = Class { width: web_extent.width, align: web_extent.align, ..class };
+                if let Some(place) = free.find_gap(whole).map(|place| place + web_extent.offset).filter(|&place| fits(place)) {
                     self.set_implied_register(web, place);
                     return Some(place);
                 }
@@ -325,7 +326,7 @@ impl Hints {
     }
 
     /// Finds a gap for a value, in the preferred bank of its web if that does not raise the number of registers in use above
-    /// [`CHEAP_REGISTERS`]. Returns its first register.
+    /// [`CHEAP_REGISTER_END`]. Returns its first register.
     fn find_gap(&self, web: WebMember, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = free.find_gap(class)?;
         let Some(is_odd) = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
@@ -333,7 +334,7 @@ impl Hints {
         if (place.number() % 2 == 1) == is_odd {
             return Some(place);
         }
-        let limit = self.used_end.max(CHEAP_REGISTERS);
+        let limit = self.used_end.max(CHEAP_REGISTER_END);
         let other = free.find_gap_in_bank(class, is_odd).filter(|other| other.number() < limit);
         Some(other.unwrap_or(place))
     }
@@ -364,11 +365,11 @@ mod tests {
             });
             hints.phi_registers.insert(value, blocks.map(|block| (Block::new(block as usize), 0)).collect());
         }
-        assert!(!hints.would_overlap(first, second, 0));
+        assert!(!hints.would_phis_overlap(first, second, 0));
         hints.join_webs(first, second, 0);
-        assert_eq!((hints.root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
+        assert_eq!((hints.find_root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
         hints.join_webs(first, third, 0);
-        assert_eq!((hints.root(third), hints.phi_registers.len()), ((first, 0), 0));
+        assert_eq!((hints.find_root(third), hints.phi_registers.len()), ((first, 0), 0));
     }
 
     #[test]
@@ -388,8 +389,8 @@ mod tests {
             hints.phi_registers.insert(value, vec![(Block::new(7), 0)]);
         }
         hints.join_webs(values[0], values[1], 0);
-        assert_eq!(hints.root(values[1]), (values[1], 0), "both phis would be in one register");
+        assert_eq!(hints.find_root(values[1]), (values[1], 0), "both phis would be in one register");
         hints.join_webs(values[0], values[1], 1);
-        assert_eq!(hints.root(values[1]), (values[0], 1));
+        assert_eq!(hints.find_root(values[1]), (values[0], 1));
     }
 }

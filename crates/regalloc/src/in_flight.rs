@@ -34,13 +34,15 @@ use crate::hints::Hints;
 use crate::products::first_full_wait;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
+/// Maximum number of blocks to follow from the block with the matrix product to the start of the loop, the first block of the loop
+/// included.
 const MAX_BLOCKS_TO_LOOP: usize = 4;
-/// Number of registers that must be free in a loop of several blocks to keep operands of running products apart.
+/// Number of registers that must be free in a loop of several blocks, so that operands of running matrix products are kept apart from
+/// registers that other instructions write.
 const SPARE_REGISTERS: u32 = 16;
-/// Maximum number of blocks between the start of the loop and the first wait.
+/// Maximum number of blocks between the start of the loop and the first wait for matrix products.
 const MAX_BLOCKS_TO_WAIT: usize = 8;
-/// Number of address operands of `LDGSTS` whose registers are avoided.
+/// Maximum number of address operands of recent `LDGSTS` instructions whose registers are avoided.
 const MAX_RECENT_READS: usize = 16;
 
 /// A block of a loop in which matrix products of the previous iteration may still be running.
@@ -57,15 +59,15 @@ struct LoopBlock {
 /// registers that asynchronous copies may still read.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
-    /// The blocks from the start of each loop up to the first wait in it.
+    /// The blocks from the start of each loop up to the first wait for matrix products in it.
     loop_blocks: FxHashMap<Block, LoopBlock>,
     /// For each loop, given by its first block: the registers that are in use at its start, or written before the wait.
     busy_registers: FxHashMap<Block, RegisterSet>,
     /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
     carried_webs: FxHashMap<Value, Block>,
-    /// The block whose wait the walk has passed, while it is in that block.
+    /// The current block, if the allocator has passed the wait for matrix products in it; otherwise `None`.
     waited_block: Option<Block>,
-    /// Uniform registers that asynchronous copies have read.
+    /// Uniform registers that asynchronous copies have read, and may still be reading.
     late_reads: RegisterSet,
     /// General registers that the latest `LDGSTS` of the block have read: first register and number of registers, oldest first.
     recent_reads: VecDeque<(Reg, u8)>,
@@ -73,7 +75,7 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// Finds the operands that a `KEEP` at the end of a block keeps in registers, and the starts of the loops that follow the block.
-    /// `pressure` is the largest number of registers that are live at once in each block, `usable` the number of registers.
+    /// `pressure` is the largest number of registers that are live at once in each block, `usable` the number of usable registers.
     pub fn new(function: &Function, flow: &ControlFlow, pressure: &IndexVec<Block, u32>, usable: u32, hints: &mut Hints) -> InFlight {
         let mut found = InFlight::default();
         let kept_at_end = |block: Block| {
@@ -87,8 +89,8 @@ impl InFlight {
         for &block in flow.reverse_post_order() {
             let Some(keep) = kept_at_end(block) else { continue };
             let Some(start) = flow.successors(block).iter().find_map(|&next| loop_start(flow, block, next)) else { continue };
-            let inside = blocks_to_wait(function, flow, start);
-            // Where registers are scarce, the preference would cost moves in every block up to the wait.
+            let inside = blocks_up_to_wait(function, flow, start);
+            // Where registers are scarce, to keep the operands apart would cost moves in every block up to the wait.
             let most = inside.iter().map(|&(inside, _)| pressure[inside]).chain([pressure[block]]).max().unwrap_or(0);
             if inside.len() > 1 && most + SPARE_REGISTERS > usable {
                 continue;
@@ -114,7 +116,7 @@ impl InFlight {
         }
     }
 
-    /// Records that the instruction at a position of a block writes `count` registers from `first` on.
+    /// Records that the instruction at a position of a block writes `count` registers starting at `first`.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
         let Some(inside) = self.loop_blocks.get(&block) else { return };
         if position >= inside.wait_position {
@@ -124,14 +126,14 @@ impl InFlight {
         }
     }
 
-    /// Returns the registers that values of a block which are no operands of carried products should be assigned to, so that the other
-    /// registers stay free for such operands; `None` if there is no preference.
-    pub fn registers_for_others(&self, block: Block) -> Option<&RegisterSet> {
+    /// Returns the registers that a block should assign to values that are no operands of matrix products running into the next iteration,
+    /// so that the other registers stay free for such operands; `None` if there is no preference.
+    pub fn registers_for_non_operands(&self, block: Block) -> Option<&RegisterSet> {
         let inside = self.waited_block.filter(|&waited| waited == block).and_then(|_| self.loop_blocks.get(&block))?;
         self.busy_registers.get(&inside.start)
     }
 
-    /// Records that an `LDGSTS` reads `count` general registers from `first` on.
+    /// Records that an `LDGSTS` reads `count` general registers starting at `first`.
     pub fn note_recent_read(&mut self, first: Reg, count: u8) {
         if self.recent_reads.len() == MAX_RECENT_READS {
             self.recent_reads.pop_front();
@@ -151,7 +153,7 @@ impl InFlight {
         self.recent_reads.clear();
     }
 
-    /// Records that an asynchronous copy reads `count` uniform registers from `first` on.
+    /// Records that an asynchronous copy reads `count` uniform registers starting at `first`.
     pub fn note_late_read(&mut self, first: Reg, count: u8) {
         self.late_reads.insert(first, count);
     }
@@ -166,7 +168,8 @@ impl InFlight {
         (self.late_reads != RegisterSet::EMPTY).then_some(self.late_reads)
     }
 
-    /// Returns the registers that a value should not be assigned to; `None` if there are none.
+    /// Returns the registers that should not be assigned to a value, because a matrix product that reads the value still runs where other
+    /// instructions use these registers; `None` for values without such a product.
     pub fn registers_to_avoid(&self, hints: &mut Hints, value: Value) -> Option<&RegisterSet> {
         if self.carried_webs.is_empty() {
             return None;
@@ -176,9 +179,9 @@ impl InFlight {
     }
 }
 
-/// Returns the blocks that may be executed between the start of a loop and the first wait in it, each with the position of the wait; of
-/// the first [`MAX_BLOCKS_TO_WAIT`] blocks.
-fn blocks_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> Vec<(Block, u32)> {
+/// Returns the blocks that may be executed between the start of a loop and the first wait for matrix products in it, at most
+/// [`MAX_BLOCKS_TO_WAIT`], each with the position of the wait; its number of instructions if it has no wait.
+fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> Vec<(Block, u32)> {
     let mut found: Vec<(Block, u32)> = Vec::new();
     let mut open = vec![start];
     while let Some(block) = open.pop() {
@@ -195,8 +198,8 @@ fn blocks_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> Vec<
     found
 }
 
-/// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_BLOCKS_TO_LOOP`]
-/// blocks with a single successor; `None` otherwise.
+/// Returns the first block of a loop around `block` if `next`, a successor of `block`, is that block or leads to it over fewer than
+/// [`MAX_BLOCKS_TO_LOOP`] blocks with a single successor; `None` otherwise.
 fn loop_start(flow: &ControlFlow, block: Block, next: Block) -> Option<Block> {
     let mut next = next;
     for _ in 0..MAX_BLOCKS_TO_LOOP {

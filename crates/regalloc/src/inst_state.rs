@@ -50,9 +50,9 @@ impl ResultState {
 pub(crate) struct MovedValue {
     /// The value that moves.
     pub value: Value,
-    /// First register before the move.
+    /// First register of the value before the move.
     pub from: Reg,
-    /// First register after the move.
+    /// First register of the value after the move.
     pub to: Reg,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Argument {
 
 /// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`Assigner::emit_inst`].
 pub(crate) struct InstState {
-    /// The instruction.
+    /// The instruction whose operands get registers.
     pub inst: Inst,
     /// Position of the instruction in its block.
     pub position: u32,
@@ -97,14 +97,14 @@ pub(crate) struct InstState {
     pub released_parts: SmallVec<[Part; 2]>,
     /// Registers that have been chosen for results so far, including those that tied sources are copied into.
     pub result_registers: RegisterSet,
-    /// Registers that were free when this state was created: the moves before the instruction read no value from them.
+    /// Registers that were free when this state was created, before any register was chosen for the instruction.
     pub free_before: RegisterSet,
     /// Registers in which sources that need a register may be: all usable ones except those of fixed arguments, which are overwritten by
     /// the argument copies before the instruction reads its sources.
     pub source_registers: RegisterSet,
     /// Registers that the instruction or its argument copies overwrite: fixed arguments, fixed results, call clobbers.
     pub clobbered: RegisterSet,
-    /// The sources in fixed registers.
+    /// The sources that have to be in fixed registers when the instruction executes.
     pub arguments: Vec<Argument>,
 }
 
@@ -114,7 +114,7 @@ impl InstState {
         self.uses.iter().find(|used| used.value == value)
     }
 
-    /// Returns whether a value must stay in registers until the instruction has read it.
+    /// Returns whether the instruction reads a value in registers, so that the value must stay in registers until then.
     pub fn is_pinned(&self, value: Value) -> bool {
         self.use_of(value).is_some_and(|used| used.needs_register)
     }
@@ -150,7 +150,7 @@ impl InstState {
         }
     }
 
-    /// Records that result `number` gets `width` registers from `at` on.
+    /// Records that result `number` gets `width` registers starting at `at`.
     pub fn place_result(&mut self, number: usize, at: Reg, width: u8) {
         self.results[number].register = Some(at);
         self.result_registers.insert(at, width);
@@ -216,8 +216,8 @@ impl Assigner<'_> {
         found
     }
 
-    /// Lists the arguments in fixed registers, and sets `needs_register` of the values that other operands read. The unfixed operands of
-    /// `KEEP` only extend live ranges, so they need no register.
+    /// Lists the arguments in fixed registers, and sets `needs_register` of the values that other operands read. The unfixed operands
+    /// of `KEEP` only extend live ranges, so they need no register.
     fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[Use; 6]>, arguments: &mut Vec<Argument>) {
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let mut require = |value: Value| uses.iter_mut().filter(|used| used.value == value).for_each(|used| used.needs_register = true);
@@ -266,7 +266,7 @@ impl Assigner<'_> {
         self.function.insts[state.inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
     }
 
-    /// Moves a value to the registers from `to` on before the instruction.
+    /// Moves a value to the registers starting at `to` before the instruction.
     pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
         if let Some(from) = self.registers.vacate(value) {
             self.registers.occupy(value, to);

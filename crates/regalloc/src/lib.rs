@@ -29,9 +29,9 @@
 //! | `liveness`, `dead_parts`, `hints` | next uses and register pressure; last reads of single registers of tuples; coalescing hints |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
-//! | `accumulators` | accumulators of products that do not fit into the registers together |
+//! | `accumulators` | accumulators of matrix products that do not fit into the registers together |
 //! | `reservations`, `pack_windows`, `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
-//! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, windows for tuples, the emitted code |
+//! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, aligned registers for tuples, the emitted code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the rewritten blocks; sharing of spill slots |
 //! | `assign`, `normalize`, `products`, `in_flight` | all steps for one register file; preparation of the input; asynchronous reads |
@@ -98,9 +98,9 @@ pub use registers::{Reg, RegisterSet};
 
 use crate::assigner::Assigner;
 
-/// The register files that are allocated before the general registers, in this order. The file that takes the spilled values of another file
-/// comes after that file.
-const SMALL_FILES: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence];
+/// The register files that are allocated before the general registers, in this order. Values of a file are spilled to a file that is
+/// allocated after it.
+const FILES_BEFORE_GENERAL: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence];
 
 /// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
@@ -116,9 +116,9 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
     normalize::run(function)?;
     products::run(function, env);
-    let accumulators = accumulators::divide(function, env);
+    let accumulators = accumulators::divide_accumulators(function, env);
     let mut assigner = Assigner::new(function, env, &accumulators);
-    for file in SMALL_FILES {
+    for file in FILES_BEFORE_GENERAL {
         assigner.allocate_file(file)?;
     }
     assigner.start_file(RegFile::General)?;
@@ -152,7 +152,7 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
 
 /// Assigns the general registers, the last file, and deletes the pseudo operations. Returns the resources that all files use.
 fn allocate_general_registers(mut assigner: Assigner<'_>) -> Result<Allocation, AllocateError> {
-    assigner.assign_file()?;
+    assigner.allocate_current_file()?;
     let mut allocation = Allocation::default();
     let function = assigner.report(&mut allocation);
     rewrite::delete_pseudo_ops(function, &mut allocation);

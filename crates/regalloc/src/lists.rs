@@ -5,48 +5,48 @@ use std::ops::Range;
 use oriole_ir::Block;
 use oriole_support::IndexVec;
 
-/// A range of positions in a vector.
+/// A range of indices in a vector, such as that of a block's items.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ListRange {
-    /// The first position.
+    /// The first index.
     start: u32,
-    /// The position after the last one.
+    /// The index after the last one.
     end: u32,
 }
 
 impl ListRange {
-    /// Creates the range from position `start` to `end`, exclusive.
+    /// Creates the range from index `start` to index `end`, exclusive.
     pub fn new(start: usize, end: usize) -> ListRange {
         ListRange { start: start as u32, end: end as u32 }
     }
 
-    /// Returns the positions as a standard range.
+    /// Returns the indices as a standard range.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Returns whether the range has no positions.
+    /// Returns whether the range is empty.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 }
 
-/// A list of items for each block. Each list is filled once, by [`Lists::fill`].
+/// A list of items for each block. Each list is filled once, by [`BlockLists::fill`].
 #[derive(Clone)]
-pub(crate) struct Lists<T> {
+pub(crate) struct BlockLists<T> {
     /// The items of all lists.
     items: Vec<T>,
     /// For each block: the range of its items in `items`.
     ranges: IndexVec<Block, ListRange>,
 }
 
-impl<T> Default for Lists<T> {
-    fn default() -> Lists<T> {
-        Lists { items: Vec::new(), ranges: IndexVec::new() }
+impl<T> Default for BlockLists<T> {
+    fn default() -> BlockLists<T> {
+        BlockLists { items: Vec::new(), ranges: IndexVec::new() }
     }
 }
 
-impl<T> Lists<T> {
+impl<T> BlockLists<T> {
     /// Makes the lists of all blocks empty; `blocks` is the number of blocks.
     pub fn reset(&mut self, blocks: usize) {
         self.items.clear();

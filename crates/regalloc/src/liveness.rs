@@ -22,7 +22,7 @@ use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Pseudo, Reg
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::lists::{ListRange, Lists};
+use crate::lists::{BlockLists, ListRange};
 use crate::operands::{fixed_constant_file, phi_source};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
@@ -65,7 +65,7 @@ impl NextUse {
         !self.is_never() && self.0 >= length
     }
 
-    /// Returns the number of instructions from a position to the use; 0 if the use is not after it.
+    /// Returns the number of instructions from a position of the current block to the next use; 0 if the use is not after it.
     pub fn distance_from(self, position: u32) -> u32 {
         self.0.saturating_sub(position)
     }
@@ -85,7 +85,7 @@ pub(crate) struct ValueAccess {
     pub next_use: NextUse,
 }
 
-/// An instruction that the allocation of the file has to handle: one with an operand of the file, or a call.
+/// An instruction that the allocation of the current register file has to handle: one with an operand of the file, or a call.
 #[derive(Clone, Copy)]
 pub(crate) struct FileInst {
     /// Position of the instruction in its block.
@@ -96,19 +96,19 @@ pub(crate) struct FileInst {
     pub has_tied: bool,
     /// Whether the instruction has operands in fixed registers of any file.
     pub has_fixed: bool,
-    /// The values of the file that it reads: a range of `Liveness::accesses`.
+    /// The values of the file that the instruction reads: a range of `Liveness::accesses`.
     reads: ListRange,
-    /// The values of the file that it writes: a range of `Liveness::accesses`.
+    /// The values of the file that the instruction writes: a range of `Liveness::accesses`.
     writes: ListRange,
 }
 
 /// A set of register files, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct FileSet(u8);
+struct RegFileSet(u8);
 
-impl FileSet {
-    const NONE: FileSet = FileSet(0);
-    const ALL: FileSet = FileSet(u8::MAX);
+impl RegFileSet {
+    const NONE: RegFileSet = RegFileSet(0);
+    const ALL: RegFileSet = RegFileSet(u8::MAX);
 
     /// Returns whether a register file is in the set.
     fn has(self, file: RegFile) -> bool {
@@ -124,8 +124,8 @@ impl FileSet {
 /// Liveness of the values of one register file. Vectors indexed by value are kept from file to file: each value belongs to one file.
 #[derive(Clone, Default)]
 pub(crate) struct Liveness {
-    /// For each block: its instructions that the allocation of the file has to handle.
-    insts: Lists<FileInst>,
+    /// For each block: the instructions that the allocation of the current register file has to handle.
+    insts: BlockLists<FileInst>,
     /// For each entry of `insts`: the values of the file that it reads, then those that it writes.
     accesses: Vec<ValueAccess>,
     /// For each block: the values of the file that are live at its start.
@@ -133,14 +133,15 @@ pub(crate) struct Liveness {
     /// For each entry of `live_in`: the next use, relative to the start of the block.
     first_uses: Vec<NextUse>,
     /// For each block: the values that phis of its successors read at its end, with the blocks of the phis.
-    phi_sources: Lists<(Block, Value)>,
+    phi_sources: BlockLists<(Block, Value)>,
     /// For each block: its register pressure, the maximum number of registers that are live at once, if no value is dropped.
     pub pressure: IndexVec<Block, u32>,
     /// For each instruction: the register files of its operands ([`files_of`]); `None` if not computed yet.
-    operand_files: IndexVec<Inst, Option<FileSet>>,
+    operand_files: IndexVec<Inst, Option<RegFileSet>>,
     /// For each value: the block that defines it; `None` if its definition was not found.
     defined_in: IndexVec<Value, Option<Block>>,
-    /// For each value: the last block in which an upward-exposed use was found; `None` if there was none.
+    /// For each value: the last block in which an upward-exposed use was found (one before any definition in the block); `None` if there
+    /// was none.
     last_exposed_in: IndexVec<Value, Option<Block>>,
     /// For each value: scratch space for next uses; all [`NextUse::NEVER`] outside of the functions that use it.
     scratch_next_uses: IndexVec<Value, NextUse>,
@@ -214,7 +215,7 @@ impl Liveness {
         &self.first_uses[self.live_in.range(block)]
     }
 
-    /// Forgets the register files of the operands of an instruction, because an operand of another file replaced one of them.
+    /// Forgets the cached register files of an instruction's operands, because one operand was replaced by one of another file.
     pub fn forget_operand_files(&mut self, inst: Inst) {
         self.operand_files[inst] = None;
     }
@@ -230,7 +231,7 @@ impl Liveness {
                 for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
                     let files = *files[inst].get_or_insert_with(|| files_of(function, inst));
                     if files.has(file) {
-                        found.extend(file_inst(function, position as u32, inst, file, accesses));
+                        found.extend(collect_file_inst(function, position as u32, inst, file, accesses));
                     }
                 }
             });
@@ -278,7 +279,7 @@ impl Liveness {
 
     /// Computes the next uses of live-in values at the starts of blocks.
     fn compute_first_uses(&mut self, function: &Function, flow: &Flow) {
-        // Next uses in the block itself. They are exact and do not change afterwards.
+        // First the next uses in the block itself, which are exact and do not change afterwards.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
         let mut nearest = std::mem::take(&mut self.scratch_next_uses);
         for &block in flow.reverse_post_order() {
@@ -294,11 +295,12 @@ impl Liveness {
         }
         self.first_uses.clear();
         self.first_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FARTHEST)));
-        // Next uses in later blocks, in post-order. The second pass propagates distances over back edges to the blocks of a loop.
+        // Then the next uses in later blocks, visited in post-order. The second pass propagates distances over back edges to the blocks of
+        // a loop.
         let rounds = if flow.loops.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
             for &block in flow.reverse_post_order().iter().rev() {
-                self.uses_after_block(function, flow, block, &mut nearest, |_| {});
+                self.find_uses_after_block(function, flow, block, &mut nearest, |_| {});
                 for at in self.live_in.range(block) {
                     if own_uses[at].is_never() {
                         self.first_uses[at] = nearest[self.live_in.all()[at]].min(NextUse::FARTHEST);
@@ -310,9 +312,9 @@ impl Liveness {
         self.scratch_next_uses = nearest;
     }
 
-    /// Writes into `nearest`, for each value live at the end of a block, its next use after the block, relative to the start of the block.
-    /// Calls `visit` once for each such value.
-    fn uses_after_block(
+    /// Finds the next use after a block, relative to the start of the block, of each value live at its end. Writes it into `nearest` and
+    /// calls `visit` once for each such value.
+    fn find_uses_after_block(
         &self,
         function: &Function,
         flow: &Flow,
@@ -341,7 +343,7 @@ impl Liveness {
         }
     }
 
-    /// Resets the entries that [`Liveness::uses_after_block`] wrote to [`NextUse::NEVER`].
+    /// Resets the entries that [`Liveness::find_uses_after_block`] wrote to [`NextUse::NEVER`].
     fn reset_uses_after_block(&self, flow: &Flow, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
         for &next in flow.graph.successors(block) {
             self.live_in(next).iter().for_each(|&value| nearest[value] = NextUse::NEVER);
@@ -359,16 +361,17 @@ impl Liveness {
         let mut upcoming = std::mem::take(&mut self.scratch_next_uses);
         let width = |value: Value| u32::from(function.values[value].width);
         let is_tuple = |value: Value| function.values[value].width >= MIN_SPLIT_TUPLE_WIDTH;
-        // For each tuple that dies in the block: its registers, counted from its first one, that are read after the current instruction.
+        // For each tuple that dies in the block: the registers that are read after the current instruction, numbered from 0 at the first
+        // register of the tuple.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in flow.reverse_post_order() {
             needed.clear();
             let mut now = 0;
-            self.uses_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
+            self.find_uses_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
             let mut most = now;
             for file_inst in self.insts.get(block).iter().rev() {
-                // Going backward: first record the next uses of the sources, before this instruction's own use replaces them. Then the
-                // results stop being live, and the sources become live.
+                // The walk goes backward. First, the next uses of the sources are recorded, before the use by this instruction replaces
+                // them. Then the results stop being live, and the sources become live.
                 for read in &mut self.accesses[file_inst.reads.range()] {
                     read.next_use = upcoming[read.value];
                 }
@@ -405,11 +408,11 @@ impl Liveness {
     }
 }
 
-/// Returns the register files of an instruction's operands; all files for a call. The caller caches the result, so that it includes files
-/// whose operands have become physical registers since.
-fn files_of(function: &Function, inst: Inst) -> FileSet {
+/// Returns the register files of an instruction's operands; all files for a call. Callers keep the result of the first call, so that it
+/// includes files whose operands have become physical registers since.
+fn files_of(function: &Function, inst: Inst) -> RegFileSet {
     let data = &function.insts[inst];
-    let mut files = if data.is_machine(Opcode::CALL) { FileSet::ALL } else { FileSet::NONE };
+    let mut files = if data.is_machine(Opcode::CALL) { RegFileSet::ALL } else { RegFileSet::NONE };
     for operand in function.operands(inst) {
         match operand.kind {
             OperandKind::Value(part) => files.insert(function.values[part.value].file),
@@ -426,7 +429,7 @@ fn files_of(function: &Function, inst: Inst) -> FileSet {
 
 /// Returns the [`FileInst`] of an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of
 /// the file.
-fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
+fn collect_file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
     let data = &function.insts[inst];
     let (results, sources) = function.operands(inst).split_at(data.result_count());
     let (mut has_tied, mut has_fixed) = (false, false);

@@ -1,4 +1,4 @@
-//! Frees an aligned window of registers for a tuple: values in it move to other registers or are dropped.
+//! Frees an aligned window of registers (consecutive registers for one tuple): values in it move to other registers or are dropped.
 //!
 //! Moves are preferred to drops where they are enough: if at least as many registers are free as are needed, the file is only fragmented.
 //!
@@ -14,8 +14,8 @@ use crate::register_file::Window;
 use crate::registers::{Reg, RegisterSet};
 
 impl Assigner<'_> {
-    /// Frees an aligned window before the instruction: the values in it move or are dropped. Returns its first register; `None` if every
-    /// window holds a source of the instruction.
+    /// Frees an aligned window of registers for a value of `class` before the instruction: the values in it move or are dropped. Returns
+    /// the first register of the window; `None` if every window holds a source of the instruction.
     pub(crate) fn make_room(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
         let within = state.source_registers.without(&state.result_registers);
         let spare = self.registers.free.and(&within).count();
@@ -40,9 +40,9 @@ impl Assigner<'_> {
         Some(first)
     }
 
-    /// Frees an aligned window for a result and returns its first register. A live value in the window moves before the instruction, or
-    /// is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read before the result is
-    /// written.
+    /// Frees an aligned window of registers for a result of `class` and returns its first register. A live value in the window moves before
+    /// the instruction, or is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read
+    /// before the result is written.
     ///
     /// A value with home registers ([`crate::accumulators`]) gets these, and pieces of other accumulators in them are dropped.
     pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class, home: Option<Reg>) -> Option<Reg> {
@@ -62,8 +62,8 @@ impl Assigner<'_> {
                 drops += self.drop_cost(value, state.position);
                 shifted += u32::from(self.class_of(value).width);
             }
-            // If enough registers are free, all values of the window can probably be moved. Moving a register costs 1; the drop costs above
-            // are at least 16, so moves of fewer than 16 registers are preferred to any drop.
+            // If enough registers are free, all values of the window can probably be moved. To move one register costs 1, to drop a value
+            // at least 16, so moves of fewer than 16 registers are preferred to any drop.
             Some(if shifted <= spare { u64::from(shifted) } else { drops })
         })?;
         let mut window = RegisterSet::EMPTY;

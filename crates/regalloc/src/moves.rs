@@ -95,7 +95,7 @@ impl PendingMoves {
 
     /// Makes the moves of the cycle through `start`: saves the content of `start` in `scratch`, makes the other moves, then copies from
     /// `scratch`.
-    fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
+    fn break_cycle(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
         steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;
         while let Some(from) = self.remove(to) {
@@ -106,7 +106,7 @@ impl PendingMoves {
 
     /// Makes the moves of the cycle through `start` by swaps. After each swap of `to` and `from`, `to` has its final content, and `from`
     /// has the previous content of `to`.
-    fn rotate_by_swaps(&mut self, start: Reg, steps: &mut Vec<CopyStep>) {
+    fn break_cycle_by_swaps(&mut self, start: Reg, steps: &mut Vec<CopyStep>) {
         let mut to = start;
         while let Some(from) = self.remove(to).filter(|&from| from != start) {
             steps.push(CopyStep::Swap(to, from));
@@ -128,8 +128,8 @@ pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopySte
             continue;
         }
         match scratch {
-            Some(scratch) => pending.rotate(start, scratch, &mut steps),
-            None => pending.rotate_by_swaps(start, &mut steps),
+            Some(scratch) => pending.break_cycle(start, scratch, &mut steps),
+            None => pending.break_cycle_by_swaps(start, &mut steps),
         }
     }
     steps

@@ -4,7 +4,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Part, RegFile, Role
 
 use crate::registers::Reg;
 
-/// Returns an operand of `count` physical registers.
+/// Returns an operand of `count` consecutive physical registers.
 pub(crate) fn register(file: RegFile, first: Reg, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file, first: first.number(), count })
 }
@@ -32,7 +32,7 @@ pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<RegFile> {
     }
 }
 
-/// Returns the number of registers that an operand of a pack fills.
+/// Returns the number of registers that an operand fills as a source of a pack; 1 for a constant.
 pub(crate) fn operand_width(operand: &Operand) -> u8 {
     match operand.kind {
         OperandKind::Value(part) => part.count,

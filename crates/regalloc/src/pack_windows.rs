@@ -11,7 +11,8 @@
 //! %5:R2 = PACK %1, %3      R14:R15, with two moves
 //! ```
 //!
-//! So the registers of elements that the block has not defined yet are set aside, as far as the function does not need more registers for that.
+//! So the registers of elements that the block has not defined yet are *set aside* for them, unless the function would need more registers
+//! for that.
 //! A value that dies before the element is defined may still take them.
 
 use oriole_ir::{Block, Class, Function, Pseudo, RegFile, Value};
@@ -22,9 +23,9 @@ use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of elements whose registers are set aside at the same time. Bounds the time to choose a register.
-const MAX_PROMISES: usize = 64;
+const MAX_SET_ASIDE_ELEMENTS: usize = 64;
 
-/// An element of a tuple that is defined in the block: its value, and its offset from the start of the tuple in registers.
+/// A source of a `PACK` that is defined in the same block: its value, its offset from the start of the tuple and its width, in registers.
 #[derive(Clone, Copy)]
 struct Element {
     value: Value,
@@ -34,27 +35,27 @@ struct Element {
     position: u32,
 }
 
-/// A `PACK` of the block.
+/// A `PACK` of the current block, which builds a tuple from elements.
 #[derive(Clone)]
 struct Pack {
-    /// Class of the tuple.
+    /// Register class of the tuple.
     class: Class,
     /// The elements that the block defines.
     elements: Vec<Element>,
-    /// Whether one of its elements has registers.
+    /// Whether an element of the pack has registers, which determine those of the whole tuple.
     has_window: bool,
 }
 
-/// Registers that are set aside for an element.
+/// Registers that are set aside for an element of a tuple until the element is defined.
 #[derive(Clone)]
-struct Promise {
-    /// The element.
+struct SetAsideRegisters {
+    /// The value of the element.
     value: Value,
-    /// Its first register.
+    /// The first register that is set aside.
     register: Reg,
-    /// Its number of registers.
+    /// The number of registers that are set aside.
     width: u8,
-    /// Position of the instruction that defines it.
+    /// Position of the instruction that defines the element.
     position: u32,
 }
 
@@ -63,10 +64,10 @@ struct Promise {
 pub(crate) struct PackWindows {
     /// The packs of the block.
     packs: Vec<Pack>,
-    /// For each element, its pack (position in `packs`) and its offset from the start of the tuple in registers.
+    /// For each element, the index of its pack in `packs` and its offset from the start of the tuple in registers.
     pack_of: FxHashMap<Value, (usize, u8)>,
     /// The registers that are set aside.
-    promises: Vec<Promise>,
+    set_aside: Vec<SetAsideRegisters>,
     /// For each value that the block defines, the position of its last use; `u32::MAX` if it lives beyond the block.
     last_uses: FxHashMap<Value, u32>,
 }
@@ -76,7 +77,7 @@ impl PackWindows {
     pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, block: Block, length: u32, file: RegFile) {
         self.packs.clear();
         self.pack_of.clear();
-        self.promises.clear();
+        self.set_aside.clear();
         self.last_uses.clear();
         let insts = liveness.file_insts_of(block);
         let is_pack = |inst| function.insts[inst].is(Pseudo::Pack) && function.insts[inst].guard.is_none();
@@ -100,7 +101,8 @@ impl PackWindows {
         }
     }
 
-    /// Adds a pack whose elements are defined at the given positions. An element of two packs belongs to the first.
+    /// Adds the pack `inst`; `defined_at` has the positions at which values of the block are defined. An element of two packs belongs to
+    /// the first.
     fn add_pack(&mut self, function: &Function, inst: oriole_ir::Inst, defined_at: &FxHashMap<Value, u32>, file: RegFile) {
         let Some(result) = function.results(inst)[0].value().filter(|&value| function.values[value].file == file) else { return };
         let number = self.packs.len();
@@ -121,30 +123,31 @@ impl PackWindows {
         self.packs.push(Pack { class: function.values[result], elements, has_window: false });
     }
 
-    /// Returns the registers that are set aside for elements which are defined while a value is live; `None` if there are none.
+    /// Returns the registers that are set aside for other elements which are defined while `value` is live; `None` if there are none.
     pub fn registers_to_avoid(&self, value: Value) -> Option<RegisterSet> {
-        if self.promises.is_empty() {
+        if self.set_aside.is_empty() {
             return None;
         }
         let last_use = self.last_uses.get(&value).copied().unwrap_or(u32::MAX);
         let mut avoided = RegisterSet::EMPTY;
-        for promise in self.promises.iter().filter(|promise| promise.value != value && promise.position < last_use) {
-            avoided.insert(promise.register, promise.width);
+        for one in self.set_aside.iter().filter(|one| one.value != value && one.position < last_use) {
+            avoided.insert(one.register, one.width);
         }
         (avoided != RegisterSet::EMPTY).then_some(avoided)
     }
 
-    /// Returns the class of the tuple that a value is the first element of to get registers, and the offset of the value in it.
+    /// Returns the class of the tuple that contains `value` and the offset of `value` in it, if no element of the tuple has registers yet;
+    /// otherwise `None`.
     pub fn tuple_to_place(&self, value: Value) -> Option<(Class, u8)> {
         let &(number, offset) = self.pack_of.get(&value)?;
         let pack = &self.packs[number];
         (!pack.has_window).then_some((pack.class, offset))
     }
 
-    /// Records the registers of a value that is being defined. If it is the first element of a tuple, sets aside the free registers of the
-    /// other elements.
+    /// Records the first register of a value that is being defined. If it is the first element of a tuple to get registers, sets aside the
+    /// registers of the other elements, as far as they are free.
     pub fn note_definition(&mut self, value: Value, register: Reg, free: &RegisterSet) {
-        self.promises.retain(|promise| promise.value != value);
+        self.set_aside.retain(|one| one.value != value);
         let Some(&(number, offset)) = self.pack_of.get(&value) else { return };
         let pack = &mut self.packs[number];
         let Some(start) = register.checked_sub(offset).filter(|start| start.is_aligned(pack.class.align)) else { return };
@@ -153,8 +156,13 @@ impl PackWindows {
         }
         for element in pack.elements.iter().filter(|element| element.value != value) {
             let place = start + element.offset;
-            if free.has_all(place, element.width) && self.promises.len() < MAX_PROMISES {
-                self.promises.push(Promise { value: element.value, register: place, width: element.width, position: element.position });
+            if free.has_all(place, element.width) && self.set_aside.len() < MAX_SET_ASIDE_ELEMENTS {
+                self.set_aside.push(SetAsideRegisters {
+                    value: element.value,
+                    register: place,
+                    width: element.width,
+                    position: element.position,
+                });
             }
         }
     }

@@ -6,8 +6,10 @@
 //!
 //! - a `PACK` that creates an operand of a product is moved before the `WARPGROUP.ARRIVE`, so that its moves, if any, come before the
 //!   fence;
-//! - a `KEEP` before the wait, or at the end of the block and, if registers are free, of those that it dominates up to the wait, extends the live ranges of the operands, so that their registers are not reused
-//!   while the product reads them. A value whose only remaining use is a `KEEP` is dropped without a spill store if registers are scarce.
+//! - a `KEEP` (a pseudo operation that reads values) extends the live ranges of the operands to the wait, so that their registers are not
+//!   reused while the product reads them. If the wait is in a later block, there is a `KEEP` at the end of the block of the product and, if
+//!   registers are free, of the blocks up to the wait that this block dominates. A value whose only remaining use is a `KEEP` is dropped
+//!   without a spill store if registers are scarce.
 //!
 //! ```text
 //! WARPGROUP.ARRIVE                                 %5:R4 = PACK %1, %2, %3, %4
@@ -26,9 +28,9 @@ use crate::environment::Environment;
 use crate::operands::operand_width;
 use crate::pressure::general_pressure;
 
-/// Number of registers that must stay free in the loop, and in blocks after that of a product in which its operands are kept.
+/// Number of registers that must stay free in the loop around a matrix product, and in later blocks in which its operands are kept.
 const SPARE_REGISTERS: u32 = 16;
-/// Maximum number of blocks after that of a product in which its operands are kept.
+/// Maximum number of blocks, after the block of a matrix product, in which the operands of the product are kept in registers.
 const MAX_KEEPING_BLOCKS: usize = 16;
 
 /// Prepares all blocks with asynchronous matrix products; see the module description.
@@ -51,18 +53,18 @@ pub(crate) fn run(function: &mut Function, env: &Environment) {
         let usable = env.usable_registers(RegFile::General).count();
         for (block, running) in running_at_end {
             let width: u32 = running.iter().map(|operand| u32::from(operand_width(operand))).sum();
-            let later = blocks_to_wait(function, &flow, &dominators, block);
+            let later = blocks_up_to_wait(function, &flow, &dominators, block);
             let around = loops.innermost(block).map_or(&[][..], |around| loops.blocks(around));
             let is_roomy = |inside: Block, kept: u32| pressure[inside] + kept + SPARE_REGISTERS <= usable;
             if later.iter().all(|&(inside, _)| is_roomy(inside, width)) && around.iter().all(|&inside| is_roomy(inside, 0)) {
-                later.into_iter().for_each(|(inside, wait)| keep_before(function, inside, wait, &running));
+                later.into_iter().for_each(|(inside, wait)| insert_keep(function, inside, wait, &running));
             }
         }
     }
 }
 
-/// Returns the position of the first wait after which no product from before the block runs: it leaves no more groups pending than have
-/// ended in the block. Returns the number of instructions if there is none.
+/// Returns the position in a block of the first wait after which no matrix product from before the block runs: at most as many product
+/// groups may be pending after it as have ended in the block. Returns the number of instructions if there is none.
 pub(crate) fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
     let mut groups = 0;
     let is_full_wait = |&inst: &Inst| {
@@ -72,12 +74,12 @@ pub(crate) fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
     insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
 
-/// Returns the blocks after a block which it dominates, up to the first wait for products that run at its end, each with the position
-/// before the wait or, without one, before the terminators. If the operands of the products are kept at all these positions, a `KEEP` is
-/// their next use everywhere.
-fn blocks_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominators, block: Block) -> Vec<(Block, usize)> {
+/// Returns the later blocks that `block` dominates, up to the first wait for the matrix products that run at the end of `block`. Each has
+/// the position of the wait or, without one, of the first terminator. A `KEEP` is to be inserted at all these positions, so that it is the
+/// next use of the operands everywhere.
+fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominators, block: Block) -> Vec<(Block, usize)> {
     let mut found: Vec<(Block, usize)> = Vec::new();
-    // Blocks at whose end the products run.
+    // Blocks at whose end the matrix products still run, and whose successors are to be visited.
     let mut open = vec![block];
     while let Some(before) = open.pop() {
         for &later in flow.successors(before) {
@@ -97,8 +99,8 @@ fn blocks_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominato
     found
 }
 
-/// Keeps operands at a position of a block. Operands that a `KEEP` directly before it has are not repeated.
-fn keep_before(function: &mut Function, block: Block, position: usize, running: &[Operand]) {
+/// Inserts a `KEEP` of the operands `running` at a position of a block, or adds them to a `KEEP` directly before that position.
+fn insert_keep(function: &mut Function, block: Block, position: usize, running: &[Operand]) {
     let insts = &function.blocks[block].insts;
     let last = position.checked_sub(1).map(|at| insts[at]).filter(|&inst| function.insts[inst].is(Pseudo::Keep));
     if let Some(keep) = last {
@@ -113,32 +115,32 @@ fn keep_before(function: &mut Function, block: Block, position: usize, running: 
     function.blocks[block].insts.insert(position, keep);
 }
 
-/// Returns whether an instruction is an empty product, which ends a group of products.
+/// Returns whether an instruction is a matrix product without a result, which only ends a group of matrix products.
 pub(crate) fn is_group_end(function: &Function, inst: Inst) -> bool {
     function.is_warpgroup_product(inst) && function.defined(inst).next().is_none()
 }
 
-/// Returns the values in general registers that a product reads. The accumulator is among them if `with_accumulator` is true.
+/// Returns the values in general registers that a matrix product reads. The accumulator is among them if `with_accumulator` is true.
 fn product_operands(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
     let is_wanted = move |operand: &&Operand| with_accumulator || !matches!(operand.role, Role::Tied(_));
     let values = function.sources(inst).iter().filter(is_wanted).filter_map(Operand::value);
     values.filter(|&value| function.values[value].file == RegFile::General)
 }
 
-/// Returns the number of product groups that may still be running after an instruction, a `WARPGROUP.DEPBAR`; `None` for other
-/// instructions.
+/// Returns the number of groups of matrix products that may still be running after a `WARPGROUP.DEPBAR`; `None` for other instructions.
 pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }
 
-/// Moves each pack that creates an operand of a product before the last fence before it, if its sources are defined there.
+/// Moves each `PACK` that creates an operand of a matrix product before the last `WARPGROUP.ARRIVE` before it, if its sources are defined
+/// there.
 fn hoist_packs(function: &mut Function, block: Block) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
     let wanted: FxHashSet<Value> = products.flat_map(|inst| product_operands(function, inst, true)).collect();
     let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
-    // The fence and the instructions after it, and the values that they define.
+    // The last `WARPGROUP.ARRIVE` and the instructions after it, and the values that they define.
     let mut after_fence: Vec<Inst> = Vec::new();
     let mut defined: FxHashSet<Value> = FxHashSet::default();
     for inst in insts {
@@ -161,13 +163,13 @@ fn hoist_packs(function: &mut Function, block: Block) {
     function.blocks[block].insts = kept;
 }
 
-/// Extends the live ranges of the operands of products to the wait that ends the products, or to the end of the block. Returns the operands
-/// of products that run at the end of the block.
+/// Extends the live ranges of the operands of matrix products to the wait for the products, or to the end of the block. Returns the
+/// operands of products that run at the end of the block.
 fn keep_operands(function: &mut Function, block: Block) -> Vec<Operand> {
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut kept = Vec::with_capacity(insts.len() + 1);
-    // The operands of running products, each with the number of groups that have ended since its last product began.
+    // The operands of running matrix products, each with the number of product groups that have ended since the last product that reads it.
     let mut running: Vec<(Operand, i64)> = Vec::new();
     let mut running_at_end = Vec::new();
     for inst in insts {

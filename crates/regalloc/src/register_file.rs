@@ -1,4 +1,5 @@
-//! The registers of the values of one file at the current point of the walk, and the search for a window of registers to clear.
+//! The registers of the values of one file at the current point of the walk, and the search for a window (aligned consecutive registers for
+//! a tuple) that is cheap to clear.
 //!
 //! **Invariant:** a usable register is either in `free` or has an occupant; the occupant's registers are consecutive and start at its
 //! `register_of`. A tuple has one entry in `register_of` and one occupant entry for each of its registers that has not been released:
@@ -14,12 +15,12 @@ use crate::registers::{Reg, RegisterSet};
 /// A value in registers, and its first register.
 pub(crate) type ResidentValue = (Value, Reg);
 
-/// The occupation of the registers of one file.
+/// The values in the registers of one file at the current point of the walk over the code.
 #[derive(Clone)]
 pub(crate) struct RegisterFile {
     /// Registers that the environment allows values to use.
     allowed: RegisterSet,
-    /// Registers that values may use from here to the end of the block: `allowed`, except registers that a `KEEP` has pinned.
+    /// Registers that values may use from the current point to the end of the block: `allowed`, except registers that a `KEEP` has pinned.
     pub usable: RegisterSet,
     /// Usable registers that hold no value at the current point.
     pub free: RegisterSet,
@@ -117,7 +118,7 @@ impl RegisterFile {
         }
     }
 
-    /// Sets the occupant of `width` registers from `register` on.
+    /// Sets the occupant of `width` registers starting at `register`.
     fn set_occupant(&mut self, register: Reg, width: u8, occupant: Option<Value>) {
         let first = usize::from(register.number());
         match width {
@@ -126,7 +127,7 @@ impl RegisterFile {
         }
     }
 
-    /// Removes registers from `usable` until the block ends.
+    /// Removes registers from `usable`, so that no other value gets them until the block ends.
     pub fn pin(&mut self, registers: &RegisterSet) {
         self.usable = self.usable.without(registers);
         self.free = self.free.without(registers);
@@ -179,7 +180,7 @@ impl RegisterFile {
         found
     }
 
-    /// Returns the values that occupy a register of a window, each once.
+    /// Returns the values that occupy any of the `width` registers starting at `first`, each once.
     pub fn residents_of_window(&self, first: Reg, width: u8) -> Residents<'_> {
         let start = usize::from(first.number());
         Residents { occupants: self.occupant[start..start + usize::from(width)].iter(), last: None }

@@ -7,10 +7,11 @@ use std::ops::Add;
 
 use oriole_ir::{Class, RegFile};
 
+/// Number of 64-bit words of a [`RegisterSet`].
 const WORDS: usize = 4;
 /// Maximum number of registers by which the chosen gap may start above the lowest suitable one in order to keep an aligned pair or quad
 /// whole. Low registers are preferred, because the highest register number in use determines the occupancy.
-const MAX_DETOUR: u8 = 32;
+const MAX_GAP_DETOUR: u8 = 32;
 
 /// The number of a register in its file. The file is known from the context, as the allocator handles one file at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,7 +33,7 @@ impl Reg {
         self.0.is_multiple_of(u16::from(align))
     }
 
-    /// Returns the register `offset` below this one; `None` if there is none.
+    /// Returns the register whose number is lower by `offset`; `None` if there is none.
     pub fn checked_sub(self, offset: u8) -> Option<Reg> {
         self.0.checked_sub(u16::from(offset)).map(Reg)
     }
@@ -81,14 +82,14 @@ impl RegisterSet {
         register < 64 * WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
     }
 
-    /// Returns the index of the 64-bit word that has all of `count` registers from `first` on, and a mask of their bits in it. `None` if
-    /// they span two words, if `count` is 0, or if they are beyond the last word.
+    /// Returns the index of the 64-bit word that has all of `count` registers starting at `first`, and a mask of their bits in it. `None`
+    /// if they span two words, if `count` is 0, or if they are beyond the last word.
     fn word_and_mask(first: Reg, count: u8) -> Option<(usize, u64)> {
         let (word, bit) = (usize::from(first.0) / 64, u32::from(first.0) % 64);
         (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
     }
 
-    /// Adds `count` consecutive registers from `first` on.
+    /// Adds `count` consecutive registers starting at `first`.
     pub fn insert(&mut self, first: Reg, count: u8) {
         if let Some((word, bits)) = RegisterSet::word_and_mask(first, count) {
             self.words[word] |= bits;
@@ -99,7 +100,7 @@ impl RegisterSet {
         }
     }
 
-    /// Removes `count` consecutive registers from `first` on.
+    /// Removes `count` consecutive registers starting at `first`.
     pub fn remove(&mut self, first: Reg, count: u8) {
         if let Some((word, bits)) = RegisterSet::word_and_mask(first, count) {
             self.words[word] &= !bits;
@@ -110,7 +111,7 @@ impl RegisterSet {
         }
     }
 
-    /// Returns whether all of `count` registers from `first` on are in the set.
+    /// Returns whether all of `count` registers starting at `first` are in the set.
     pub fn has_all(&self, first: Reg, count: u8) -> bool {
         match RegisterSet::word_and_mask(first, count) {
             Some((word, bits)) => self.words[word] & bits == bits,
@@ -118,7 +119,7 @@ impl RegisterSet {
         }
     }
 
-    /// Returns whether any of `count` registers from `first` on is in the set.
+    /// Returns whether any of `count` registers starting at `first` is in the set.
     pub fn has_any(&self, first: Reg, count: u8) -> bool {
         match RegisterSet::word_and_mask(first, count) {
             Some((word, bits)) => self.words[word] & bits != 0,
@@ -126,13 +127,13 @@ impl RegisterSet {
         }
     }
 
-    /// Returns the intersection.
+    /// Returns the intersection of the two sets.
     #[must_use]
     pub fn and(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] & other.words[word]) }
     }
 
-    /// Returns the union.
+    /// Returns the union of the two sets.
     #[must_use]
     pub fn or(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] | other.words[word]) }
@@ -144,7 +145,7 @@ impl RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] & !other.words[word]) }
     }
 
-    /// Returns the number of registers.
+    /// Returns the number of registers in the set.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
@@ -155,7 +156,8 @@ impl RegisterSet {
         Some(Reg((word * 64) as u16 + self.words[word].trailing_zeros() as u16))
     }
 
-    /// Returns the registers at which a run of `width` registers starts: the register itself and the following `width - 1` are in the set.
+    /// Returns the registers at which a run of `width` registers of this set starts: the register itself and the following `width - 1` are
+    /// in the set.
     fn run_starts(&self, width: u8) -> RegisterSet {
         // Doubling: two overlapping or adjacent runs of `length` registers, `step` apart, are a run of `length + step`. So a run of
         // `width` takes log2(width) steps.
@@ -200,25 +202,26 @@ impl RegisterSet {
         self.run_starts(class.width).aligned(class.align)
     }
 
-    /// Chooses a gap in these free registers for a value of a class, and returns its first register; `None` if there is no gap.
+    /// Chooses a gap (free consecutive registers) in this set of free registers for a value of a class, and returns the first register of
+    /// the gap; `None` if there is none.
     ///
     /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already partly in use is preferred, so that whole pairs and
     /// quads stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
     pub fn find_gap(&self, class: Class) -> Option<Reg> {
-        self.find_among(class, self.gap_starts(class))
+        self.find_gap_starting_in(class, self.gap_starts(class))
     }
 
     /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even
     /// one.
     pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
-        const EVEN: u64 = 0x5555_5555_5555_5555;
-        let mask = if is_odd { !EVEN } else { EVEN };
+        const EVEN_REGISTERS: u64 = 0x5555_5555_5555_5555;
+        let mask = if is_odd { !EVEN_REGISTERS } else { EVEN_REGISTERS };
         let places = self.gap_starts(class);
-        self.find_among(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
+        self.find_gap_starting_in(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
     }
 
-    /// Chooses among the gaps that start at a register of `places`; see [`RegisterSet::find_gap`].
-    fn find_among(&self, class: Class, places: RegisterSet) -> Option<Reg> {
+    /// Chooses a gap for a value of a class like [`RegisterSet::find_gap`], but only among gaps that start at a register of `places`.
+    fn find_gap_starting_in(&self, class: Class, places: RegisterSet) -> Option<Reg> {
         let lowest = places.lowest()?;
         let has_tuples = matches!(class.file, RegFile::General | RegFile::Uniform);
         let extended = self.extended_to_quad();
@@ -233,7 +236,7 @@ impl RegisterSet {
                 spread = spread.or(&groups.shifted_up(step));
             }
             let broken = places.without(&spread);
-            if let Some(place) = broken.lowest().filter(|&place| place < lowest + MAX_DETOUR) {
+            if let Some(place) = broken.lowest().filter(|&place| place < lowest + MAX_GAP_DETOUR) {
                 return Some(place);
             }
         }

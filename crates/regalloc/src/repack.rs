@@ -6,8 +6,8 @@
 //! evicted: a later use reloads or recomputes it. First-fit in decreasing order leaves no gap between tuples whose widths are powers of
 //! two. If there is no free window for a source, the allocation fails.
 //!
-//! Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the quad `%q`, which is in a spill slot. All
-//! three windows of four registers hold a source. `%q` gets R4:R7, then `%a`, `%b` and `%c` get R8, R9 and R10.
+//! Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the quad `%q`, which is in a spill slot.
+//! All three windows of four registers hold a source. `%q` gets R4:R7, then `%a`, `%b` and `%c` get R8, R9 and R10.
 
 use std::cmp::Reverse;
 
@@ -19,7 +19,7 @@ use crate::inst_state::{InstState, Reload};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-/// A source or a copy of a source that needs registers before the instruction.
+/// A source of the instruction, or a copy of a tied source, that needs new registers before the instruction.
 enum ItemToPlace {
     /// A source, by its index among the uses.
     Use(usize),
@@ -79,7 +79,7 @@ impl Assigner<'_> {
         items
     }
 
-    /// Records the new registers of the items, given by their first registers; `filled` is the set of all these registers.
+    /// Records the new registers of the items, which `places` gives by their first registers; `filled` is the set of all these registers.
     fn move_sources(&mut self, state: &mut InstState, places: Vec<(ItemToPlace, Reg)>, filled: &RegisterSet) {
         // Free the registers of all sources before any are occupied: a source may get registers that another source still occupies.
         let mut origins: SmallVec<[Option<Reg>; 6]> = SmallVec::new();

@@ -34,9 +34,9 @@ const MAX_REGISTERS: u16 = 256;
 pub(crate) struct Reservations {
     /// Loop-carried values, and values that are packed into such values.
     carried_values: FxHashSet<Value>,
-    /// Number of registers that the function needs even without reservations.
+    /// Number of registers that the function needs even without reservations, rounded up to an allocation unit.
     needed_registers: u32,
-    /// The reserved registers.
+    /// The registers that are reserved in the block, with the values that are defined into them.
     reserved_registers: Vec<ReservedRegister>,
     /// The registers of `reserved_registers`, as a set.
     reserved: RegisterSet,
@@ -133,7 +133,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the registers for a value that the current block defines; `None` if the block has no reservations, or does not define it.
+    /// Returns the registers among `free` for a value that the current block defines; `None` if the block has no reservations, or does not
+    /// define it. `used` is one more than the highest register in use.
     pub fn register_choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
         if self.reserved_registers.is_empty() {
             return None;

@@ -22,7 +22,7 @@ impl Assigner<'_> {
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             let block = self.inputs.flow.reverse_post_order()[place];
             let mut insts = std::mem::take(&mut self.output.insts[block]);
-            // The common case without spills: the list stays, except for deleted pseudo operations.
+            // In the common case without spills, the instruction list stays the same, except for deleted pseudo operations.
             if stores.is_none() && shadow_phis.is_empty() && self.borders.entry_code[block].is_empty() {
                 if self.output.has_pseudo_ops[block] {
                     insts.retain(|&inst| !self.is_replaced(inst));
@@ -47,7 +47,8 @@ impl Assigner<'_> {
         phis
     }
 
-    /// Returns the spilled values by defining instruction, with the registers to store; `None` if no value is spilled.
+    /// Returns, for each instruction that defines spilled values, these values with the first registers to store; `None` if no value is
+    /// spilled.
     fn stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<SpillStore>>> {
         let mut stores: FxHashMap<Inst, Vec<SpillStore>> = FxHashMap::default();
         let mut is_any_spilled = false;

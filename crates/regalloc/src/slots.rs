@@ -26,9 +26,9 @@ use crate::frame::slot_align;
 struct LiveInterval {
     /// The spilled value.
     value: Value,
-    /// First position.
+    /// First position of the interval.
     start: u32,
-    /// Last position, inclusive.
+    /// Last position of the interval, inclusive.
     end: u32,
 }
 
@@ -88,7 +88,7 @@ impl Assigner<'_> {
         let mut ranges: FxHashMap<Value, (u32, u32)> = FxHashMap::default();
         let frame = &self.spills.frame;
         let mut cover = |value: Value, start: u32, end: u32| {
-            let value = frame.owner_of(value);
+            let value = frame.slot_owner_of(value);
             if slots.contains_key(&value) {
                 let range = ranges.entry(value).or_insert((start, end));
                 *range = (range.0.min(start), range.1.max(end));

@@ -12,17 +12,17 @@ use crate::liveness::Liveness;
 use crate::registers::{Reg, RegisterSet};
 
 /// Number of general registers of the machine.
-const REGISTER_COUNT: u16 = 255;
+const GENERAL_REGISTERS: u16 = 255;
 
-/// The values that are live across calls of slow paths.
+/// The values that are live across calls of slow paths (functions for the rare cases of an operation).
 #[derive(Clone, Default)]
 pub(crate) struct LiveAcrossSlowCalls {
-    /// For each value: whether it is live across such a call. Empty if there is none.
+    /// For each value: whether it is live across such a call. Empty if the function has no such call.
     is_live_across: IndexVec<Value, bool>,
-    /// The registers that any of the calls overwrites.
+    /// The registers that any of the slow-path calls overwrites.
     clobbered: RegisterSet,
-    /// Number of the last of these registers, plus one.
-    end: u16,
+    /// Number of the last register in `clobbered`, plus one.
+    clobbered_end: u16,
 }
 
 impl LiveAcrossSlowCalls {
@@ -35,21 +35,21 @@ impl LiveAcrossSlowCalls {
                     found.is_live_across = IndexVec::filled(function.values.len(), false);
                 }
                 found.clobbered = found.clobbered.or(&env.clobbered_by(function, inst, file));
-                // Nothing that the block of the call defines is live behind it: its results are sources of phis.
+                // No value that the block of the call defines is live after the block, except as a source of phis.
                 for next in function.successors(block) {
                     liveness.live_in(next).iter().for_each(|&value| found.is_live_across[value] = true);
                 }
             }
         }
-        let last = (0..REGISTER_COUNT).rev().find(|&register| found.clobbered.has(Reg::new(register)));
-        found.end = last.map_or(0, |register| register + 1);
+        let last = (0..GENERAL_REGISTERS).rev().find(|&register| found.clobbered.has(Reg::new(register)));
+        found.clobbered_end = last.map_or(0, |register| register + 1);
         found
     }
 
-    /// Returns the registers among `free` that a value prefers; `None` if it has no preference. `used_end` is the number of the last register
-    /// in use, plus one.
-    pub fn preferred(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
+    /// Returns the registers among `free` that a value prefers; `None` if it has no preference. `used_end` is the number of the last
+    /// register in use, plus one.
+    pub fn preferred_registers(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
         let is_live_across = value.position() < self.is_live_across.len() && self.is_live_across[value];
-        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_end.max(self.end).into())))
+        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_end.max(self.clobbered_end).into())))
     }
 }

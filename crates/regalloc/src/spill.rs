@@ -27,7 +27,7 @@ use crate::operands::register;
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
-/// Returns the register file of the shadows of a file's values.
+/// Returns the register file to which values of another file are spilled: the file of their shadows.
 fn shadow_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
@@ -56,7 +56,7 @@ impl Spills {
         }
     }
 
-    /// Resets the state for the next register file, and finds its values that can be rematerialized, if `rematerializes` is true.
+    /// Resets the state for the next register file. If `rematerializes` is true, finds the values of the file that can be rematerialized.
     pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile, rematerializes: bool) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
@@ -88,8 +88,8 @@ impl Spills {
         self.rematerializable[value].is_some()
     }
 
-    /// Returns the relative cost of dropping a value: 1 if it is rematerialized (no memory access), 3 if it has a store already (dropping
-    /// adds a load), 5 if it has none (dropping adds a store and a load).
+    /// Returns the relative cost of dropping (evicting) a value: 1 if it is rematerialized (no memory access), 3 if it has a store already
+    /// (dropping adds a load), 5 if it has none (dropping adds a store and a load).
     pub fn drop_weight(&self, value: Value) -> u64 {
         if self.is_rematerializable(value) {
             1
@@ -100,7 +100,8 @@ impl Spills {
         }
     }
 
-    /// Returns the byte offset of the spill slot of a value, and records that the value needs a store because the slot is read.
+    /// Returns the offset of the spill slot of a value, in bytes from the stack pointer, and records that the value needs a store because
+    /// the slot is read.
     pub fn slot_to_read(&mut self, value: Value, function: &mut Function) -> u32 {
         self.needs_store[value] = true;
         self.frame.slot_offset(value, function)
@@ -122,7 +123,7 @@ impl Spills {
         shadow
     }
 
-    /// Emits a reload of a part of a dropped value into registers from `to` on.
+    /// Emits a reload of a part of a dropped value into registers starting at `to`.
     pub fn reload(&mut self, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
         if let Some(inst) = self.rematerializable[part.value] {
             return rematerialize(inst, part, to, emitter);
@@ -139,7 +140,7 @@ impl Spills {
         Ok(())
     }
 
-    /// Emits the spill store of a value, which is in registers from `at` on.
+    /// Emits the spill store of a value, which is in consecutive registers starting at `at`.
     pub fn store(&mut self, value: Value, at: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
         let width = emitter.function.values[value].width;
         if emitter.file == RegFile::General {

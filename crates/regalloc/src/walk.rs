@@ -43,13 +43,13 @@ impl Walk {
         Walk { block: entry, block_length: 0, keep_positions: SmallVec::new(), next_use: IndexVec::new(), definitions: IndexVec::new() }
     }
 
-    /// Prepares for the next register file; `values` is the number of values of the function.
+    /// Makes room for values that were created since the previous register file; `values` is the number of values of the function.
     pub fn start_file(&mut self, values: usize) {
         self.next_use.resize(values, NextUse::NEVER);
         self.definitions.resize(values, None);
     }
 
-    /// Begins with a block; `length` is its number of instructions.
+    /// Starts the walk over a block; `length` is its number of instructions.
     pub fn start_block(&mut self, function: &Function, block: Block, length: u32) {
         self.block = block;
         self.block_length = length;

@@ -5,8 +5,8 @@
 //! A scoreboard is a counter: an instruction that sets it increments it at issue and decrements it when its results are written, or its
 //! sources read; a wait lasts until the counter is zero. So every assignment is correct, and sharing only costs time, where a wait also
 //! waits for an instruction that it does not depend on. The algorithm is a linear scan (Poletto and Sarkar 1999) over the instructions
-//! that are waited for, the *holders*. The live interval of a holder extends from its issue to the last wait for it. Unlike a register
-//! allocator, it shares a resource instead of spilling. Each holder gets the scoreboard with the lowest cost:
+//! that are waited for, the *holders* of scoreboards. The live interval of a holder extends from its issue to the last wait for it. Unlike
+//! a register allocator, it shares a resource instead of spilling. Each holder gets the scoreboard with the lowest cost:
 //!
 //! 1. A scoreboard whose only wait is at the same instruction as the only wait of the new holder. Sharing it costs no time, and the other
 //!    scoreboards stay free.
@@ -58,17 +58,18 @@ const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the model has none.
 const DEFAULT_LATENCY: i64 = 30;
 
-/// An event of an instruction that other instructions wait for, and that needs a scoreboard.
+/// An instruction that holds a scoreboard from its issue until other instructions have waited for its event: results written, or sources
+/// read.
 struct Holder<'w> {
     /// Position of the instruction in the code.
     inst: usize,
     /// The event that the scoreboard signals: results written, or sources read.
     event: WaitedEvent,
-    /// All waits for the event.
+    /// All waits of other instructions for the event.
     waits: &'w [Wait],
     /// Usual number of cycles from the issue of the instruction to the event.
     usual_latency: i64,
-    /// Class of the instruction.
+    /// Scheduling class of the instruction.
     class: SchedClass,
     /// Start and end positions of the loop in whose next iteration the event is waited for; `None` if all waits come later in the code.
     carried_by_loop: Option<(usize, usize)>,
@@ -80,7 +81,8 @@ impl Holder<'_> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.inst)
     }
 
-    /// Returns the positions of the waiting instructions at or before the holder: they wait in the next iteration of a loop.
+    /// Returns the positions of the waiting instructions that are at or before the holder in the code: they wait for it in the next
+    /// iteration of a loop.
     fn waits_in_next_iteration(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= self.inst)
     }
@@ -89,19 +91,19 @@ impl Holder<'_> {
 /// The state of a scoreboard at the current position of the scan. A position is the index of an instruction in the code.
 #[derive(Clone, Debug, Default)]
 struct ScoreboardState {
-    /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
+    /// Positions of the instructions that wait for holders of the scoreboard, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
-    /// Estimated cycle at which the last of its holders is done.
+    /// Estimated cycle at which the last holder of the scoreboard is done.
     ready_cycle: i64,
     /// Instruction class of the newest holder; `None` before the first one.
     class: Option<SchedClass>,
-    /// Position of the last wait for this scoreboard that the scan has passed.
+    /// Position of the last instruction passed by the scan that waits for this scoreboard.
     free_since: usize,
 }
 
 impl ScoreboardState {
-    /// Removes the waits up to and including a position.
-    fn pass_waits(&mut self, position: usize) {
+    /// Removes the waits at instructions up to and including `position`, which the scan has passed.
+    fn remove_passed_waits(&mut self, position: usize) {
         while let Some(&Reverse(next)) = self.waits_at.peek().filter(|next| next.0 <= position) {
             self.waits_at.pop();
             self.free_since = next;
@@ -125,28 +127,29 @@ pub(crate) fn assign_scoreboards(
     let assignable = [without(counted | pinned), without(pinned)].into_iter().find(|list| !list.is_empty()).unwrap_or_default();
     let holders: Vec<Holder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.event) == (two.first, two.event))
-        .filter(|waits| !is_pinned(&inst_accesses[waits[0].first as usize], waits[0].event))
+        .filter(|waits| !is_scoreboard_pinned(&inst_accesses[waits[0].first as usize], waits[0].event))
         .filter(|waits| can_set_scoreboard(&inst_accesses[waits[0].first as usize], waits[0].event))
         .map(|waits| new_holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
         .collect();
-    // Holders that are waited for in the next iteration of a loop, sorted by the start of the loop.
+    // Pairs (start of the loop, index of the holder) for holders that are waited for in the next iteration of a loop, sorted.
     let mut starts: Vec<(usize, usize)> =
         holders.iter().enumerate().filter_map(|(at, holder)| holder.carried_by_loop.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
     let mut starts = starts.into_iter().peekable();
-    let mut scan = Scan { control_flow, rules, boards: vec![ScoreboardState::default(); rules.scoreboards], assignable };
+    let mut scan = ScoreboardScan { control_flow, rules, boards: vec![ScoreboardState::default(); rules.scoreboards], assignable };
     let mut preassigned: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
-        // The scan has reached the start of loops: their holders occupy a scoreboard from here to the wait. The same scoreboard is used
-        // when the scan reaches the holder itself (`preassigned`).
+        // The scan has reached the start of one or more loops. A holder that is waited for in the next iteration occupies a scoreboard from
+        // the start of the loop to the wait. It gets the same scoreboard when the scan reaches the holder itself (`preassigned`).
         while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.inst) {
-            // From the position before the loop: `assign` removes waits up to this position, and a wait may be at the first instruction.
+            // The scoreboard is assigned from the position before the loop on: `assign_scoreboard` removes waits up to this position, and
+            // the first instruction of the loop may be a wait.
             let holder = &holders[early];
             let waits_at = holder.waits_in_next_iteration();
-            preassigned[early] = Some(scan.assign(holder, start.saturating_sub(1), waits_at.collect(), None));
+            preassigned[early] = Some(scan.assign_scoreboard(holder, start.saturating_sub(1), waits_at.collect(), None));
         }
         let waits_at = one.waits_after().chain(one.carried_by_loop.map(|(_, end)| end)).collect();
-        let index = scan.assign(one, one.inst, waits_at, preassigned[at]);
+        let index = scan.assign_scoreboard(one, one.inst, waits_at, preassigned[at]);
         let scoreboard = Some(index as u8);
         match one.event {
             WaitedEvent::Results => controls[one.inst].write_barrier = scoreboard,
@@ -156,7 +159,7 @@ pub(crate) fn assign_scoreboards(
             controls[wait.second as usize].wait |= 1 << index;
         }
     }
-    for wait in waits.iter().filter(|wait| is_pinned(&inst_accesses[wait.first as usize], wait.event)) {
+    for wait in waits.iter().filter(|wait| is_scoreboard_pinned(&inst_accesses[wait.first as usize], wait.event)) {
         let first = controls[wait.first as usize];
         let board = if wait.event == WaitedEvent::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
@@ -167,7 +170,8 @@ pub(crate) fn assign_scoreboards(
 
 /// Removes waits for scoreboards that have been waited for on all paths since they were last set.
 ///
-/// A forward may-analysis: a scoreboard is open at a point if on some path it was set and not waited for since.
+/// A forward may-analysis: a scoreboard is *open* at a point if on some path it was set and not waited for since. A wait for a scoreboard
+/// that is not open is removed.
 fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
@@ -188,7 +192,7 @@ fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow,
             }
         }
     }
-    // Dropping a wait for a closed scoreboard does not change which ones are open, so the states stay valid.
+    // Dropping a wait for a scoreboard that is not open does not change which scoreboards are open, so the states stay valid.
     for (block, entry) in code.blocks.iter().zip(entry) {
         let mut open = entry;
         for control in &mut controls[block.range.clone()] {
@@ -213,11 +217,11 @@ fn new_holder<'w>(
         model.time(class).map_or(DEFAULT_LATENCY, |time| i64::from(if event == WaitedEvent::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
     let carried_by_loop =
-        earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, code_length), |one| (one.start, one.end)));
+        earliest.map(|earliest| control_flow.innermost_common_loop(first, earliest).map_or((0, code_length), |one| (one.start, one.end)));
     Holder { inst: first, event, waits, usual_latency: time, class, carried_by_loop }
 }
 
-/// Returns whether the encoding form of an instruction can set a scoreboard for its results or its reads.
+/// Returns whether the encoding form of an instruction can set a scoreboard that signals `event`.
 fn can_set_scoreboard(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
     match event {
         WaitedEvent::Results => inst_accesses.can_set_write_barrier,
@@ -225,8 +229,8 @@ fn can_set_scoreboard(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool 
     }
 }
 
-/// Returns whether the code itself names the scoreboard for this event.
-fn is_pinned(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
+/// Returns whether the code itself names the scoreboard that signals `event` of an instruction, so that none may be chosen.
+fn is_scoreboard_pinned(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
     match inst_accesses.pinned {
         PinnedScoreboard::No => false,
         PinnedScoreboard::Write => event == WaitedEvent::Results,
@@ -267,7 +271,7 @@ fn pin_named_scoreboards(
 }
 
 /// State of the linear scan over the holders.
-struct Scan<'a> {
+struct ScoreboardScan<'a> {
     /// Loops and blocks of the code.
     control_flow: &'a MachineControlFlow,
     /// The control rules of the target.
@@ -278,12 +282,12 @@ struct Scan<'a> {
     assignable: Vec<usize>,
 }
 
-impl Scan<'_> {
+impl ScoreboardScan<'_> {
     /// Assigns a scoreboard to a holder from position `from` until the waits at positions `waits_at`. Returns its index: `preassigned` if
     /// there is one, or else the scoreboard with the lowest rank.
-    fn assign(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
+    fn assign_scoreboard(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
         for board in &mut self.boards {
-            board.pass_waits(from);
+            board.remove_passed_waits(from);
         }
         let next = waits_at.iter().copied().min().unwrap_or(from);
         let ready = from as i64 * CYCLES_PER_INST + holder.usual_latency;
@@ -313,7 +317,8 @@ impl Scan<'_> {
     ) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
-        // The second element orders scoreboards of cost 0: 0 if the only wait is shared, 1 if the scoreboard is free, 2 if others hold it.
+        // The second element of the rank orders scoreboards of cost 0: 0 if the holders share their only wait, 1 if the scoreboard is free,
+        // 2 if it has other holders.
         let Some(&Reverse(theirs)) = board.waits_at.peek() else { return (0, 1, 0, false, board.free_since) };
         if theirs == next && wait_count == 1 && board.waits_at.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);
@@ -324,7 +329,8 @@ impl Scan<'_> {
         (late.max(0).saturating_mul(self.cycle_weight(place)), 2, late, other_kind, board.free_since)
     }
 
-    /// Returns the weight of a cycle at a position: the assumed number of executions, a power of the trip count by loop depth.
+    /// Returns the weight of a cycle at a position of the code: the assumed number of executions, which is the assumed trip count of a loop
+    /// to the power of the loop depth.
     fn cycle_weight(&self, place: usize) -> i64 {
         let facts = &self.rules.facts;
         let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };

@@ -12,9 +12,9 @@ use super::MachineCode;
 /// A loop: a range of instructions from the target of a back edge to the end of the block that the edge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineLoop {
-    /// Position of its first instruction in the code.
+    /// Position of the loop's first instruction in the code.
     pub start: usize,
-    /// Position after its last instruction.
+    /// Position after the loop's last instruction in the code.
     pub end: usize,
     /// Index in [`MachineControlFlow::loops`] of the innermost loop around this one; `None` for an outermost loop.
     pub parent: Option<usize>,
@@ -75,7 +75,7 @@ impl MachineControlFlow {
 
     /// Returns whether a block and the previous one in the layout form straight-line code: the previous one is its only predecessor, and it
     /// is the only successor of the previous one.
-    pub(crate) fn continues_previous(&self, code: &MachineCode<'_>, block: usize) -> bool {
+    pub(crate) fn is_straight_line_after_previous(&self, code: &MachineCode<'_>, block: usize) -> bool {
         block > 0 && self.predecessors[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
 
@@ -84,8 +84,9 @@ impl MachineControlFlow {
         self.block_of.get(inst).and_then(|&block| self.innermost_loop[block as usize])
     }
 
-    /// Returns the innermost loop that contains the instructions at positions `later` and `earlier`; `None` if no loop contains both.
-    pub(crate) fn loop_around(&self, later: usize, earlier: usize) -> Option<MachineLoop> {
+    /// Returns the innermost loop that contains the instructions at positions `later` and `earlier` of the code; `None` if no loop contains
+    /// both.
+    pub(crate) fn innermost_common_loop(&self, later: usize, earlier: usize) -> Option<MachineLoop> {
         let mut at = self.loop_of_inst(later);
         while let Some(one) = at.map(|at| self.loops[at]) {
             if one.start <= earlier {
@@ -123,7 +124,8 @@ fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<MachineLoop> {
     loops
 }
 
-/// Returns for each block the index of the innermost loop around it, in one pass over blocks and loops in the order of the code.
+/// Returns for each block the index in `loops` of the innermost loop around it; `None` outside of loops. Makes one pass over blocks and
+/// loops in the order of the code.
 fn innermost_loops(code: &MachineCode<'_>, loops: &[MachineLoop]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut current: Option<usize> = None;
@@ -168,8 +170,8 @@ fn find_roots(code: &MachineCode<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     roots
 }
 
-/// The worklist of a forward data-flow analysis. Blocks are taken in sweeps over the layout from front to back, so that most predecessors
-/// of a block are processed before the block. Adding a block that is already in the worklist has no effect.
+/// The worklist of blocks of a forward data-flow analysis. Blocks are taken in sweeps over the layout from front to back, so that most
+/// predecessors of a block are processed before the block. Adding a block that is already in the worklist has no effect.
 #[derive(Debug)]
 pub(crate) struct Worklist {
     /// For each block: whether it is in the worklist.

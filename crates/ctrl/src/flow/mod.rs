@@ -12,8 +12,9 @@
 //! 4. [`yields`](yields::set_yields) decides where the hardware may switch to another warp.
 //! 5. [`reuse`](reuse::mark_reuse) marks source registers that stay in the reuse cache for a later instruction.
 //!
-//! Register ports and latencies come from the hardware model, which a `--hw-profile` can change; all other rules come from
-//! `data/control.tbl`. `oriole verify` checks the result from the encoded bytes and shares no logic with this module.
+//! Register ports (the ways in which instruction classes access registers) and latencies come from the hardware model, which a
+//! `--hw-profile` can change; all other rules come from `data/control.tbl`. `oriole verify` checks the result from the encoded bytes and
+//! shares no logic with this module.
 
 pub mod boards;
 pub mod control_flow;
@@ -42,18 +43,18 @@ pub struct MachineCode<'a> {
     pub blocks: Vec<MachineBlock>,
 }
 
-/// A basic block.
+/// A basic block of machine code.
 #[derive(Clone, Debug)]
 pub struct MachineBlock {
-    /// Positions of its instructions in [`MachineCode::instructions`]; may be empty.
+    /// Positions of the block's instructions in [`MachineCode::instructions`]; may be empty.
     pub range: Range<usize>,
-    /// Its successors, as indices into [`MachineCode::blocks`].
+    /// The successors of the block, as indices into [`MachineCode::blocks`].
     pub successors: Vec<usize>,
 }
 
 /// The control words of a function, and the latencies that they cannot cover.
 #[derive(Debug)]
-pub struct Assignment {
+pub struct ControlAssignment {
     /// The control word of each instruction.
     pub controls: Vec<Control>,
     /// Instructions before which the stalls cannot cover a fixed latency, so that a `NOP` has to be inserted (phase 120).
@@ -74,7 +75,7 @@ pub fn assign_with_reasons(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> (
 }
 
 /// Computes the control words of all instructions: runs all five steps of the phase. Collects the reasons if `with_reasons`.
-pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> Assignment {
+pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> ControlAssignment {
     let (model, rules) = (hardware.model, &*hardware.rules);
     let mut inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
@@ -86,5 +87,5 @@ pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons:
     yields::set_yields(code, &control_flow, &inst_accesses, rules, &mut controls);
     reuse::mark_reuse(code, &control_flow, &inst_accesses, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.parts });
-    Assignment { controls, shortfalls: outcome.shortfalls, reasons }
+    ControlAssignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

@@ -17,7 +17,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// Returns for each instruction the waits before its issue. `instructions` is the number of instructions.
+    /// Returns for each instruction the waits that it makes before its issue. `instructions` is the number of instructions of the code.
     pub fn waits_by_waiting_inst(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {
@@ -38,8 +38,8 @@ pub fn register_name(register: Register) -> String {
     format!("{letters}{}", number_in_file(register))
 }
 
-/// Returns the verb for the second instruction's use of the register: it reads, is guarded by, or overwrites it.
-fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'static str {
+/// Returns the verb that describes a dependence: the second instruction reads, is guarded by, or overwrites the register.
+fn dependence_verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'static str {
     let guard = second.guard;
     let guard_file = if guard.uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
     let is_guard = !guard.is_always() && (guard_file, u16::from(guard.predicate)) == (file_of(register), number_in_file(register));
@@ -51,11 +51,13 @@ fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'sta
     }
 }
 
-/// Describes why instruction `second` waits; `first` is the name of the instruction it waits for.
+/// Returns a text that says why instruction `second` waits; `first` is the name of the instruction that it waits for.
 pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     let what = if wait.event == WaitedEvent::Results { "the result of" } else { "the sources of" };
     match wait.cause {
-        WaitCause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
+        WaitCause::Register(kind, register) => {
+            format!("{} {} of {first}", dependence_verb(kind, register, second), register_name(register))
+        }
         WaitCause::ControlTransfer => format!("hands over; waits for {what} {first}"),
         WaitCause::Fence => format!("waits for the fence {first}"),
         WaitCause::TensorLoads => format!("waits for {what} {first}, a load from tensor memory"),
@@ -64,13 +66,13 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     }
 }
 
-/// Describes why an instruction stalls; `first` is the name of the instruction whose latency has to pass, `second` the instruction that
+/// Returns a text that says why an instruction stalls; `first` names the instruction whose latency has to pass, `second` is the one that
 /// must not issue earlier, and `second_name` its name, such as "the next".
 pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_name: &str, first: &str) -> String {
     match cause {
         StallCause::MinimumStall => "always".to_owned(),
         StallCause::Register { kind, register, cycles, .. } => {
-            let verb = second.map_or("touches", |second| verb(kind, register, second));
+            let verb = second.map_or("touches", |second| dependence_verb(kind, register, second));
             format!("{second_name} {verb} {} of {first}: {cycles} cycles", register_name(register))
         }
         StallCause::Scoreboard { board, .. } => format!("{second_name} waits for SB{board}, which {first} has just set"),
@@ -80,7 +82,7 @@ pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_na
     }
 }
 
-/// Returns the instruction whose latency a stall covers; `None` for the minimum stall of an opcode.
+/// Returns the position of the instruction whose latency a stall covers; `None` for the minimum stall of an opcode.
 pub fn stall_origin(cause: StallCause) -> Option<usize> {
     match cause {
         StallCause::MinimumStall => None,

@@ -1,4 +1,5 @@
-//! Collects the register accesses of an instruction with their ports in the hardware model, and its properties that scoreboards depend on.
+//! Collects the register accesses of an instruction, and its properties that scoreboards depend on. Each access has a *port* of the
+//! hardware model: the way in which an instruction class accesses a register, on which latencies depend.
 
 use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
 use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};
@@ -6,19 +7,20 @@ use smallvec::SmallVec;
 
 use super::MachineCode;
 
-/// A register of any of the four files with latencies (`FILES`): 256 times the index of the file, plus the number in the file.
+/// A register of any of the four files with latencies: 256 times the index of the file in `FILES_WITH_LATENCIES`, plus the number of the
+/// register in it.
 pub type Register = u16;
 
-/// Upper bound on the [`Register`] numbers of all four files.
-pub const REGISTERS: usize = 4 * 256;
+/// Number of possible [`Register`] numbers: 256 for each of the four files.
+pub const REGISTER_NUMBERS: usize = 4 * 256;
 
-/// The register files with latencies.
-const FILES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
+/// The register files whose registers have latencies in the hardware model.
+const FILES_WITH_LATENCIES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
 
 /// Returns the register file of a register.
 #[inline]
 pub fn file_of(register: Register) -> RegFile {
-    FILES[usize::from(register / 256)]
+    FILES_WITH_LATENCIES[usize::from(register / 256)]
 }
 
 /// Returns the number of a register in its file.
@@ -26,19 +28,19 @@ pub fn number_in_file(register: Register) -> u16 {
     register % 256
 }
 
-/// An access to one register, and the port through which it is read or written.
+/// An access to one register, with the port of the hardware model that determines its latencies.
 #[derive(Clone, Copy, Debug)]
 pub struct RegAccess {
-    /// The register.
+    /// The register that is read or written.
     pub register: Register,
-    /// The port of the hardware model, which latencies depend on.
+    /// The port of the access: the way in which the instruction's class accesses the register.
     pub port: Port,
 }
 
 /// The in-flight instructions that an instruction waits for in addition to those that it depends on through registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
-    /// None.
+    /// No instructions: only register dependences count.
     Nothing,
     /// All: the instruction transfers control to code that was compiled without knowledge of the instructions in flight.
     Everything,
@@ -46,19 +48,19 @@ pub enum Drain {
     Loads,
     /// Loads from tensor memory: the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
     TensorLoads,
-    /// Asynchronous matrix products, until at most this number of product groups is in flight. The instruction waits by itself, without a
-    /// scoreboard.
+    /// Asynchronous matrix products, until at most this number of their groups (`wgmma.commit_group`) is in flight. The instruction waits
+    /// by itself, without a scoreboard.
     Groups(u32),
 }
 
 /// Which scoreboard of an instruction cannot be chosen, because a `DEPBAR` later in the code names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinnedScoreboard {
-    /// None: its scoreboards can be chosen freely.
+    /// None: the scoreboards of the instruction can be chosen freely.
     No,
-    /// Its write barrier.
+    /// The write barrier, the scoreboard that signals that results are written.
     Write,
-    /// Its read barrier.
+    /// The read barrier, the scoreboard that signals that sources are read.
     Read,
 }
 
@@ -67,49 +69,50 @@ pub enum PinnedScoreboard {
 pub struct CachedRead {
     /// Index of the operand slot of the reuse cache.
     pub slot: u8,
-    /// Number of the first register.
+    /// Number of the first register that is read.
     pub first: u16,
-    /// Number of registers.
+    /// Number of registers that are read.
     pub count: u16,
 }
 
 /// The register accesses and scoreboard properties of one instruction.
 #[derive(Clone, Debug)]
 pub struct InstAccesses {
-    /// The latency class.
+    /// The latency class of the instruction.
     pub class: SchedClass,
     /// The opcode.
     pub opcode: Opcode,
-    /// Registers that it reads, its guard predicate included.
+    /// Registers that the instruction reads, its guard predicate included.
     pub reads: SmallVec<[RegAccess; 8]>,
-    /// Registers that it writes.
+    /// Registers that the instruction writes.
     pub writes: SmallVec<[RegAccess; 4]>,
     /// For `WARPGROUP.ARRIVE`: registers that the matrix products after it overwrite. Earlier accesses to them have to be complete before
     /// this fence ([`add_fenced_registers`]).
     pub fenced_writes: Vec<RegAccess>,
-    /// Registers that it reads through the reuse cache of its class; empty if the class has none.
+    /// Registers that the instruction reads through the reuse cache of its class; empty if the class has no reuse cache.
     pub cached_reads: SmallVec<[CachedRead; 3]>,
-    /// Whether it has a guard other than the true predicate.
+    /// Whether the instruction has a guard other than the true predicate.
     pub guarded: bool,
-    /// The guard predicate, and whether it is negated; `None` for an unguarded instruction.
+    /// The register of the guard predicate, and whether the guard is negated; `None` for an unguarded instruction.
     pub guard: Option<(Register, bool)>,
-    /// Whether its results are written after a variable time; a write barrier signals when that is done.
+    /// Whether the results are written after a variable time; a write barrier signals when that is done.
     pub late_results: bool,
-    /// Whether its sources are read late; a read barrier signals when that is done.
+    /// Whether the sources are read late, some time after the issue; a read barrier signals when that is done.
     pub late_reads: bool,
-    /// Whether its encoding form can name a write barrier. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for its results.
+    /// Whether the encoding form of the instruction can name a write barrier. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for the
+    /// results of `HGMMA`.
     pub can_set_write_barrier: bool,
-    /// Whether its encoding form can name a read barrier.
+    /// Whether the encoding form of the instruction can name a read barrier.
     pub can_set_read_barrier: bool,
-    /// The in-flight instructions that it waits for regardless of register dependences.
+    /// The in-flight instructions that the instruction waits for regardless of register dependences.
     pub drain: Drain,
-    /// Whether the next instruction has to wait for this one, regardless of registers.
+    /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
-    /// Whether it is a load or atomic operation that an acquire has to wait for, even without a destination register.
+    /// Whether the instruction is a load or atomic operation that an acquire has to wait for, even without a destination register.
     pub is_load: bool,
-    /// Whether it ends a group of asynchronous matrix products.
+    /// Whether the instruction ends a group of asynchronous matrix products.
     pub ends_group: bool,
-    /// Which of its scoreboards the code itself names.
+    /// Which of the instruction's two scoreboards, if any, cannot be chosen, because the code itself names it.
     pub pinned: PinnedScoreboard,
     /// The in-order group of the instruction, whose members finish in the order of issue; `None` if it belongs to no group.
     pub completion_group: Option<u8>,
@@ -118,7 +121,7 @@ pub struct InstAccesses {
 }
 
 /// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates the L1 cache.
-const LOADS: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
+const LOADS_BEFORE_ACQUIRE: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl InstAccesses {
     /// Collects the accesses and properties of an instruction.
@@ -144,7 +147,7 @@ impl InstAccesses {
             can_set_read_barrier: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
             drain: drain_of(instruction, wants.waits_for_all_in_flight),
             is_fence: wants.next_waits || changes_shared_barrier(instruction),
-            is_load: LOADS.contains(&instruction.opcode),
+            is_load: LOADS_BEFORE_ACQUIRE.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {
                 Opcode::LDGDEPBAR => PinnedScoreboard::Write,
@@ -161,7 +164,7 @@ impl InstAccesses {
                 let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand));
                 inst_accesses.cached_reads.extend(slot.map(|slot| CachedRead { slot, first: access.first, count: access.count }));
             }
-            let Some(file) = FILES.iter().position(|&file| file == access.file) else { continue };
+            let Some(file) = FILES_WITH_LATENCIES.iter().position(|&file| file == access.file) else { continue };
             for (part, number) in access.registers().enumerate() {
                 let port = match (access.place, access.written) {
                     (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == RegFile::UniformPredicate)),
@@ -202,7 +205,8 @@ impl InstAccesses {
     }
 }
 
-/// Makes each `WARPGROUP.ARRIVE` wait for earlier accesses to the registers of the matrix products after it, up to the next one.
+/// Makes each `WARPGROUP.ARRIVE` wait for earlier accesses to the registers of the matrix products between it and the next
+/// `WARPGROUP.ARRIVE`.
 ///
 /// The four warps of a warpgroup compute a matrix product together. Once all of them have passed the fence, the hardware may start when the
 /// first warp issues the product instruction, and access the registers of the other three before they issue it. So earlier accesses to
@@ -238,9 +242,9 @@ pub(crate) fn add_fenced_registers(code: &MachineCode<'_>, inst_accesses: &mut [
 /// General registers that the matrix products after a fence access.
 #[derive(Clone, Default)]
 struct FencedRegisters {
-    /// Registers that the products read.
+    /// Registers that the matrix products read.
     reads: Vec<RegAccess>,
-    /// Registers that the products write.
+    /// Registers that the matrix products write.
     writes: Vec<RegAccess>,
 }
 
@@ -252,7 +256,7 @@ impl FencedRegisters {
         self.writes.extend(product.writes.iter().filter(general));
     }
 
-    /// Adds the registers to the accesses of the fence.
+    /// Adds these registers, each once, to the accesses of the fence, so that the fence waits for earlier accesses to them.
     fn add_to_fence(mut self, fence: &mut InstAccesses) {
         for list in [&mut self.reads, &mut self.writes] {
             list.sort_unstable_by_key(|access| access.register);
@@ -263,14 +267,15 @@ impl FencedRegisters {
     }
 }
 
-/// Returns whether an instruction initializes or invalidates a barrier in shared memory. Accesses of the same thread to that memory, and
-/// barriers of the thread block, are not ordered after it unless they wait.
+/// Returns whether an instruction initializes or invalidates a barrier in shared memory. Later accesses of the same thread to that memory,
+/// and later barriers of the thread block, have to wait for the instruction: the hardware does not order them after it.
 fn changes_shared_barrier(instruction: &Instruction) -> bool {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     instruction.opcode == Opcode::SYNCS && (has(".EXCH") || has(".CCTL"))
 }
 
-/// Returns which in-flight instructions an instruction waits for; `waits_for_all` says whether its opcode waits for all of them.
+/// Returns which in-flight instructions an instruction waits for regardless of register dependences; `waits_for_all` says whether its
+/// opcode waits for all of them.
 fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     let count = || match instruction.operands.get(1).map(|operand| &operand.value) {
@@ -297,8 +302,8 @@ fn ends_product_group(instruction: &Instruction) -> bool {
         && instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Name(name) if name.spelling() == "gsb0"))
 }
 
-/// Returns the distance in cycles, or the need for a scoreboard, between two accesses to a register. `kind` is the kind of dependence,
-/// `first` and `second` are the ports, and `guarded` says whether the first instruction has a guard.
+/// Returns the minimum distance in cycles between two accesses to a register, and whether the second one needs a scoreboard. `kind` is the
+/// kind of dependence, `first` and `second` are the ports of the accesses, and `guarded` says whether the first instruction has a guard.
 #[inline]
 pub(crate) fn latency_requirement(
     model: &Model,

@@ -33,16 +33,16 @@ use super::control_flow::MachineControlFlow;
 use super::reg_access::{CachedRead, InstAccesses, Register, file_of};
 
 /// Number of operand slots of a reuse cache.
-const SLOTS: usize = 4;
+const OPERAND_SLOTS: usize = 4;
 
-/// A read of consecutive registers through an operand slot. The registers have not been written since.
+/// A read of consecutive registers through an operand slot of a reuse cache. No instruction has written the registers since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotRead {
     /// Position of the reading instruction in the code.
     inst: usize,
-    /// The first register.
+    /// The first register that is read.
     first: Register,
-    /// Number of registers.
+    /// Number of registers that are read.
     count: u16,
 }
 
@@ -55,16 +55,17 @@ struct ReuseCacheEntries<'r> {
 }
 
 impl ReuseCacheEntries<'_> {
-    /// Returns the entry that a register uses in a slot of a cache.
+    /// Returns the last read through the cache entry that a register uses: the entry of its register bank in operand slot `slot` of reuse
+    /// cache `cache`.
     fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
-        let place = (usize::from(cache) * SLOTS + usize::from(slot)) * banks;
+        let place = (usize::from(cache) * OPERAND_SLOTS + usize::from(slot)) * banks;
         &mut self.last_reads[place + usize::from(self.rules.register_bank(register))]
     }
 
-    /// Records a read of registers through a slot, which later instructions can reuse if `is_kept`. Returns the previous read through the
-    /// same entries; `None` if it was of other registers in any of them.
-    fn replace(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
+    /// Records a read of registers through an operand slot; later instructions can reuse it if `is_kept`. Returns the previous read through
+    /// the same cache entries; `None` if the previous read through any of them was of other registers.
+    fn record_read(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
         let mut found = Some(None);
         for register in new.first..new.first + new.count {
             let old = std::mem::replace(self.entry_mut(cache, slot, register), is_kept.then_some(new));
@@ -74,7 +75,7 @@ impl ReuseCacheEntries<'_> {
         found.flatten()
     }
 
-    /// Removes the reads of a register, because an instruction writes it.
+    /// Removes the recorded reads of a register, because an instruction writes the register.
     fn remove_reads_of(&mut self, register: Register) {
         for one in &mut self.last_reads {
             *one = one.filter(|one| !(one.first..one.first + one.count).contains(&register));
@@ -91,9 +92,9 @@ pub(crate) fn mark_reuse(
     controls: &mut [Control],
 ) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
-    let mut entries = ReuseCacheEntries { rules, last_reads: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
+    let mut entries = ReuseCacheEntries { rules, last_reads: vec![None; caches * OPERAND_SLOTS * rules.facts.register_banks as usize] };
     for (number, block) in code.blocks.iter().enumerate() {
-        if !control_flow.continues_previous(code, number) {
+        if !control_flow.is_straight_line_after_previous(code, number) {
             entries.last_reads.fill(None);
         }
         for number in block.range.clone() {
@@ -111,18 +112,19 @@ pub(crate) fn mark_reuse(
     }
 }
 
-/// Returns whether an instruction may change which threads of the warp are active. Newly active threads would read values that the old ones
-/// left in the cache.
+/// Returns whether an instruction may change which threads of the warp are active. Newly active threads would read the values that the
+/// threads active before left in the reuse cache.
 fn may_change_active_threads(opcode: Opcode) -> bool {
     opcode.properties().pipe == Pipe::Branch && !matches!(opcode, Opcode::BSSY | Opcode::NOP)
 }
 
-/// Records the reads of an instruction through its slots, and sets the flag of the earlier instruction where a read can be reused.
+/// Records the reads of an instruction through operand slots of a reuse cache. Where the previous read through a slot was of the same
+/// registers, sets the reuse flag of that earlier instruction.
 fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mut ReuseCacheEntries<'_>, controls: &mut [Control]) {
     for &CachedRead { slot, first, count } in &inst.cached_reads {
         let new = SlotRead { inst: number, first, count };
         let fits = u32::from(count) <= entries.rules.facts.register_banks;
-        let old = entries.replace(cache, slot, new, fits && !inst.guarded);
+        let old = entries.record_read(cache, slot, new, fits && !inst.guarded);
         if let Some(old) = old.filter(|old| number - old.inst <= entries.rules.facts.reuse_distance as usize) {
             controls[old.inst].reuse |= 1 << slot;
         }

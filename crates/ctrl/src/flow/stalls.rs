@@ -63,7 +63,7 @@ pub enum StallCause {
     Register { first: u32, kind: DependenceKind, register: Register, cycles: u8 },
     /// The instruction after the stall waits for a scoreboard that the first one has just set.
     Scoreboard { first: u32, board: u8 },
-    /// The first instruction is a thread-block barrier (`BAR`), which takes effect some cycles after its issue.
+    /// The first instruction is a thread-block barrier (`BAR`): most instructions may only issue some cycles after it.
     Barrier { first: u32 },
     /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
@@ -72,10 +72,10 @@ pub enum StallCause {
     ControlTransfer { first: u32 },
 }
 
-/// The share of one cause in the cycles of a stall. The parts of a stall add up to the stall.
+/// The cycles of a stall that have one cause. The parts of a stall add up to the stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StallPart {
-    /// Number of cycles.
+    /// Number of cycles of the stall that have this cause.
     pub cycles: u8,
     /// Why the cycles are needed.
     pub cause: StallCause,
@@ -92,16 +92,16 @@ pub type StallParts = SmallVec<[StallPart; 2]>;
 pub struct Shortfall {
     /// Position of the instruction that would issue too early.
     pub before: usize,
-    /// Number of cycles that are missing before it.
+    /// Number of cycles that are missing before that instruction.
     pub cycles: u32,
 }
 
 /// The last access to a register through a port, whose latency may not have passed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimedAccess {
-    /// The register.
+    /// The register that is accessed.
     register: Register,
-    /// The port of the hardware model, which latencies depend on.
+    /// The port of the access in the hardware model: the way in which the instruction's class accesses the register.
     port: Port,
     /// Whether the register is written; otherwise it is read.
     write: bool,
@@ -121,29 +121,30 @@ impl TimedAccess {
     }
 }
 
-/// An age in cycles after which no event has an effect.
+/// Age in cycles of events that have no effect on later instructions any more; larger than any latency.
 const LONG_AGO: i64 = 1 << 20;
 /// Number of scoreboards, one for each bit of a wait mask.
-const BOARDS: usize = 6;
+const SCOREBOARD_COUNT: usize = 6;
 
 /// The recent events at the end of a block that may affect later blocks. All times are ages: cycles before the end of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BlockEndState {
-    /// Accesses whose latency may not have passed, sorted by register.
+    /// Register accesses whose latency may not have passed, sorted by register.
     accesses: Vec<TimedAccess>,
     /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
-    last_setters: [(i64, u32); BOARDS],
+    last_setters: [(i64, u32); SCOREBOARD_COUNT],
     /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
     last_block_barrier: (i64, u32),
 }
 
 impl BlockEndState {
-    /// Returns the state before any event.
+    /// Returns the state before any event has happened.
     fn new() -> BlockEndState {
-        BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); BOARDS], last_block_barrier: (LONG_AGO, 0) }
+        BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); SCOREBOARD_COUNT], last_block_barrier: (LONG_AGO, 0) }
     }
 
-    /// Adds the events of another path. Duplicate accesses are removed when the block is walked; the youngest one is kept.
+    /// Adds the events of another path to the same point. Duplicate accesses are removed when the next block is walked, which keeps the
+    /// youngest one.
     fn merge(&mut self, other: &BlockEndState) {
         self.accesses.extend(&other.accesses);
         for (one, two) in self.last_setters.iter_mut().zip(&other.last_setters) {
@@ -164,7 +165,7 @@ impl BlockEndState {
     }
 }
 
-/// Returns the number of cycles after which an access affects no later instruction.
+/// Returns the number of cycles after which an access delays no later instruction: the longest latency of its port.
 fn effect_cycles(model: &Model, access: &TimedAccess) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
@@ -185,9 +186,9 @@ pub struct StallSummary {
 }
 
 /// For hardware with dual issue: finds pairs of consecutive instructions on different units without a minimum stall, and sets the stall of
-/// the first one to 0, so that both issue in one cycle. A dependence between the two lengthens the stall again later.
-fn allow_pairs(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
-    let may_pair = |inst: &InstAccesses| {
+/// the first one to 0, so that both issue in one cycle. Latencies that both instructions need lengthen the stall again later.
+fn allow_dual_issue(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
+    let may_dual_issue = |inst: &InstAccesses| {
         let wants = rules.requirements(inst.opcode);
         !wants.yields_with_stall_0 && u32::from(wants.least_stall) <= rules.facts.least_stall && inst.class.unit() != Unit::Branch
     };
@@ -195,8 +196,8 @@ fn allow_pairs(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &C
         let mut at = block.range.start;
         while at + 1 < block.range.end {
             let (first, second) = (&inst_accesses[at], &inst_accesses[at + 1]);
-            let is_pair = may_pair(first) && may_pair(second) && first.class.unit() != second.class.unit();
-            // A dependence between the two lengthens the stall, which ends the pair.
+            let is_pair = may_dual_issue(first) && may_dual_issue(second) && first.class.unit() != second.class.unit();
+            // Instructions that depend on each other are no pair: the latency would lengthen the stall between them again.
             let depends = first
                 .writes
                 .iter()
@@ -226,7 +227,7 @@ pub(crate) fn compute_stalls(
         control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
     }
     if rules.dual_issue {
-        allow_pairs(code, inst_accesses, rules, controls);
+        allow_dual_issue(code, inst_accesses, rules, controls);
     }
     let own = |(position, control): (usize, &Control)| -> StallParts {
         smallvec![StallPart { cycles: control.stall, cause: StallCause::MinimumStall, second: position as u32 }]
@@ -243,7 +244,7 @@ pub(crate) fn compute_stalls(
         if left[block].is_none() && control_flow.predecessors[block].iter().any(|&before| enters_loop(before)) {
             // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `lengthen_before_loop` would add cycles
             // before the loop that its own stalls cover anyway.
-            walker.walk(block, &entry);
+            walker.walk_block(block, &entry);
         }
         for &before in &control_flow.predecessors[block] {
             let before = before as usize;
@@ -262,7 +263,7 @@ pub(crate) fn compute_stalls(
             }
             entry.merge(state);
         }
-        let state = walker.walk(block, &entry);
+        let state = walker.walk_block(block, &entry);
         if left[block].as_ref() != Some(&state) {
             left[block] = Some(state);
             code.blocks[block].successors.iter().for_each(|&next| worklist.push(next));

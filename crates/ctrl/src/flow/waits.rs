@@ -28,15 +28,15 @@
 //! within a block only: instructions of the block are newer than those carried into it, whose order is unknown.
 //!
 //! The iteration over the blocks is that of Kildall 1973 ("A Unified Approach to Global Program Optimization"), with union as the meet. It
-//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_CARRIED`), which is correct,
-//! because waiting too early only costs time, and bounds the size of the states.
+//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_CARRIED_INSTS`), which is
+//! correct, because waiting too early only costs time, and bounds the size of the states.
 //!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
 //! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
 //!
-//! Cost: each register has a short list of in-flight accesses (at most `MAX_PER_REGISTER`). Stale entries are removed when the list is
-//! visited, so one walk is linear in the length of the code. The number of walks depends on the nesting of loops. States with too many
-//! instructions in flight are reduced (`MAX_CARRIED`, `KEPT_PER_REGISTER`).
+//! Cost: each register has a short list of in-flight accesses (at most `MAX_IN_FLIGHT_PER_REGISTER`). Stale entries are removed when the
+//! list is visited, so one walk is linear in the length of the code. The number of walks depends on the nesting of loops. States with too
+//! many instructions in flight are reduced (`MAX_CARRIED_INSTS`, `CARRIED_PER_REGISTER`).
 
 use oriole_hardware::{DependenceKind, Model};
 
@@ -50,9 +50,9 @@ mod walker;
 /// The event of an in-flight instruction that another instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitedEvent {
-    /// Its results are written. This implies that its sources have been read.
+    /// The results of the instruction are written. This implies that its sources have been read.
     Results,
-    /// Its sources have been read.
+    /// The instruction has read its sources.
     Reads,
 }
 
@@ -68,9 +68,9 @@ pub enum WaitCause {
     Fence,
     /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
     Acquire,
-    /// The second instruction waits for all loads from tensor memory, and the first is one.
+    /// The second instruction waits for all loads from tensor memory, and the first is such a load.
     TensorLoads,
-    /// Too many in-flight instructions access one register.
+    /// Too many in-flight instructions access one register, so the analysis waits for some of them early to bound its cost.
     TooManyInFlight,
 }
 
@@ -92,9 +92,9 @@ pub struct Wait {
 struct CarriedInst {
     /// Position of the instruction in the code.
     position: u32,
-    /// Whether its results may be outstanding.
+    /// Whether the instruction possibly has not written its results yet.
     results_pending: bool,
-    /// Whether its sources may be still unread.
+    /// Whether the instruction possibly has not read its sources yet.
     reads_pending: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn find_waits(
     let (mut state, mut spare) = (Vec::new(), Vec::new());
     while let Some(block) = worklist.pop() {
         state.clone_from(entry[block].get_or_insert_default());
-        let left = walker.walk(&state, code.blocks[block].range.clone());
+        let left = walker.walk_block(&state, code.blocks[block].range.clone());
         for &next in &code.blocks[block].successors {
             let changed = match &mut entry[next] {
                 slot @ None => {
@@ -132,7 +132,7 @@ pub(crate) fn find_waits(
     // The states are final now. One more walk over each block records the waits that they require.
     walker.recorded_waits = Some(Vec::new());
     for (block, state) in code.blocks.iter().zip(&entry) {
-        walker.walk(state.as_deref().unwrap_or_default(), block.range.clone());
+        walker.walk_block(state.as_deref().unwrap_or_default(), block.range.clone());
     }
     let mut recorded_waits = walker.recorded_waits.unwrap_or_default();
     recorded_waits.sort_unstable();
@@ -140,8 +140,8 @@ pub(crate) fn find_waits(
     recorded_waits
 }
 
-/// Adds the state `from` to `into`; both are sorted by instruction number. Returns whether `into` has grown. `spare` is a buffer that is
-/// kept between calls to avoid allocations.
+/// Adds the in-flight instructions of `from` to `into`; both are sorted by position in the code. Returns whether `into` has grown. `spare`
+/// is a buffer that is kept between calls to avoid allocations.
 fn merge_states(into: &mut Vec<CarriedInst>, from: &[CarriedInst], spare: &mut Vec<CarriedInst>) -> bool {
     if into.as_slice() == from {
         return false;

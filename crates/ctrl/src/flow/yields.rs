@@ -29,7 +29,7 @@ pub(crate) fn set_yields(
     // Cycles since the last yield, or since the start of the straight-line code.
     let mut cycles_without_yield = 0;
     for (number, block) in code.blocks.iter().enumerate() {
-        if !control_flow.continues_previous(code, number) {
+        if !control_flow.is_straight_line_after_previous(code, number) {
             cycles_without_yield = 0;
         }
         for (control, inst) in controls[block.range.clone()].iter_mut().zip(&inst_accesses[block.range.clone()]) {

@@ -19,10 +19,10 @@ use oriole_ptx::ast::RegisterId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
-const LUT_AND: i64 = 0x80;
+const PLOP3_AND_TABLE: i64 = 0x80;
 
-/// Inserts a move for each assignment that no instruction marks. `registers` maps each PTX register to its value in the IR. The function is
-/// not in SSA form yet.
+/// Inserts a move for each assignment of a PTX register that no machine instruction marks. `registers` maps each PTX register to its value
+/// in the IR. The function is not in SSA form yet.
 pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     let variables: FxHashSet<Value> = registers.values().copied().collect();
     let computed = computing_insts(function);
@@ -30,7 +30,7 @@ pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
         for inst in insts {
-            if let Some((variable, source)) = assignment(function, inst, &variables)
+            if let Some((variable, source)) = match_assignment(function, inst, &variables)
                 && (function.insts[inst].guard.is_some() || !is_marked(function, &computed, block, inst, &source))
             {
                 insert_moves(function, inst, variable, source, &mut extended);
@@ -44,7 +44,7 @@ pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
 /// For each value, the block and the instruction that compute it; `None` for values with several definitions.
 type ComputingInsts = FxHashMap<Value, Option<(Block, Inst)>>;
 
-/// Returns the instruction that computes each value of a function.
+/// Returns, for each value of a function, the block and the instruction that compute it.
 fn computing_insts(function: &Function) -> ComputingInsts {
     let mut computed = ComputingInsts::default();
     for &block in &function.layout {
@@ -58,7 +58,7 @@ fn computing_insts(function: &Function) -> ComputingInsts {
 }
 
 /// Returns the variable and the source of a copy into one of `variables`; `None` for other instructions.
-fn assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value>) -> Option<(Value, Operand)> {
+fn match_assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value>) -> Option<(Value, Operand)> {
     let data = &function.insts[inst];
     let [result] = function.results(inst) else { return None };
     let variable = result.value().filter(|value| variables.contains(value))?;
@@ -83,7 +83,7 @@ fn is_marked(function: &Function, computed: &ComputingInsts, block: Block, inst:
     let Some(by) = source.value().and_then(is_here) else { return false };
     match function.insts[by].op {
         Op::Machine(_) => true,
-        // The sources of a pack are computed before it, so one step is enough for what selection produces.
+        // Selection computes the sources of a pack by machine instructions, not by further packs, so it is enough to look at these sources.
         Op::Pseudo(Pseudo::Pack) => function.sources(by).iter().all(|part| {
             let word = part.value().and_then(is_here);
             word.is_some_and(|word| function.insts[word].op.machine().is_some())
@@ -92,8 +92,8 @@ fn is_marked(function: &Function, computed: &ComputingInsts, block: Block, inst:
     }
 }
 
-/// Appends moves of the words of `source` to `extended`, and lets the copy `copy` into `variable` read their results, without guard. Does
-/// nothing if no move can read the source.
+/// Appends a move of each 32-bit word of `source` to `extended`, and makes the instruction `copy`, which copies into `variable`, read their
+/// results without a guard. Does nothing if no move can read the source.
 fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Operand, extended: &mut Vec<Inst>) {
     let class = function.values[variable];
     let is_plain = source.suffixes.iter().all(|&suffix| suffix == Symbol::NAME_);
@@ -121,7 +121,7 @@ fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Op
         let tied = guard.map(|_| Operand::from(Part { value: variable, first: number, count: 1 }).with_role(Role::Tied(0)));
         let inst = if class.file == RegFile::Predicate {
             let modifiers: Symbols = Symbol::find(".LUT").into_iter().collect();
-            let operands = [whole, Operand::PT, word, Operand::PT, Operand::PT, LUT_AND.into(), (LUT_AND >> 4).into()];
+            let operands = [whole, Operand::PT, word, Operand::PT, Operand::PT, PLOP3_AND_TABLE.into(), (PLOP3_AND_TABLE >> 4).into()];
             let operands: Vec<Operand> = operands.into_iter().chain(tied).collect();
             function.new_inst(Op::Machine(Opcode::PLOP3), modifiers, guard, &operands, 2)
         } else {

@@ -32,17 +32,18 @@ pub struct CarriedSections<'a> {
     labels: FxHashMap<(usize, Name), (usize, i64)>,
 }
 
-/// A debug section, joined from the sections of all modules with its name.
+/// A debug section of the cubin, joined from the sections of all modules that have the same name.
 struct CarriedSection<'a> {
     /// Name of the section, such as `.debug_info`.
     name: &'a str,
-    /// For each part: the index of its module, its offset in the joined section in bytes, and its contents.
+    /// The parts, one for each section of a module that was joined, as (index of the module, offset in the joined section in bytes,
+    /// contents).
     parts: Vec<(usize, i64, &'a DwarfSection)>,
     /// Size of the joined section so far, in bytes.
     size_bytes: i64,
 }
 
-/// The value of a label or name in a debug section.
+/// The value that a label or name in a debug section stands for in the cubin.
 #[derive(Clone, PartialEq, Eq)]
 enum NameValue {
     /// An address: name of a symbol, and offset in bytes.
@@ -113,11 +114,11 @@ impl<'a> CarriedSections<'a> {
         self.sections[section].parts.iter().find(|part| part.0 == module).map(|part| part.1)
     }
 
-    /// Adds the copied sections to the description of the cubin, with the names in them resolved.
+    /// Adds the copied sections to the description of the cubin. Names in them become relocations, offsets or numbers.
     pub fn add(&self, file: &mut build::Module, functions: &[CompiledFunction<'_>]) {
         let first = file.debug.len();
         let line_table = file.debug.iter().position(|section| section.name == DEBUG_LINE).unwrap_or(0);
-        let resolver = Resolver::new(self, file, functions);
+        let resolver = DebugNameResolver::new(self, file, functions);
         let mut added = Vec::new();
         for section in &self.sections {
             let mut out = DebugSection { name: section.name.to_owned(), ..DebugSection::default() };
@@ -130,8 +131,8 @@ impl<'a> CarriedSections<'a> {
     }
 }
 
-/// Resolves names in debug sections.
-struct Resolver<'a> {
+/// Resolves labels and names in debug sections to their values in the cubin.
+struct DebugNameResolver<'a> {
     /// The debug sections that are copied into the cubin.
     carried: &'a CarriedSections<'a>,
     /// For each label in code, given by module and name: the name of the function and the byte offset in it.
@@ -142,22 +143,22 @@ struct Resolver<'a> {
     symbols: FxHashSet<String>,
 }
 
-impl<'a> Resolver<'a> {
+impl<'a> DebugNameResolver<'a> {
     /// Collects the labels, variables and symbols that names in debug sections may refer to.
-    fn new(carried: &'a CarriedSections<'a>, file: &build::Module, functions: &[CompiledFunction<'a>]) -> Resolver<'a> {
+    fn new(carried: &'a CarriedSections<'a>, file: &build::Module, functions: &[CompiledFunction<'a>]) -> DebugNameResolver<'a> {
         let mut symbols: FxHashSet<String> = file.functions.iter().map(|function| function.name.clone()).collect();
         symbols.extend(file.variables.iter().map(|variable| variable.name.clone()));
         let shared = file.functions.iter().filter_map(|function| function.shared.as_ref());
         symbols.extend(shared.flat_map(|shared| &shared.variables).map(|variable| variable.name.clone()));
         symbols.extend(file.externs.iter().map(|external| external.name.clone()));
-        let mut resolver = Resolver { carried, labels: FxHashMap::default(), variables: FxHashMap::default(), symbols };
+        let mut resolver = DebugNameResolver { carried, labels: FxHashMap::default(), variables: FxHashMap::default(), symbols };
         for &(job, finished) in functions {
             let Some(body) = job.function().body.as_deref() else { continue };
             for (name, address) in label_addresses(body, &finished.code) {
                 resolver.labels.entry((job.module_number, name)).or_insert((job.name(), address));
             }
-            for id in variables(job, body) {
-                if let Some(target) = variable_target(job, finished, id, file.traits.style.reserved_shared()) {
+            for id in variables_of(job, body) {
+                if let Some(target) = variable_location(job, finished, id, file.traits.style.reserved_shared()) {
                     resolver.variables.insert((job.module_number, job.module.variables[id].name), target);
                 }
             }
@@ -193,8 +194,8 @@ impl<'a> Resolver<'a> {
         self.symbols.contains(text).then(|| NameValue::Symbol(text.to_owned(), offset))
     }
 
-    /// Appends the contents of a section of a module to `out`. `first` and `line_table` are the indices in the cubin of the first copied
-    /// section and of the line table.
+    /// Appends the contents of a debug section of a module to `out`. `first` is the index in the cubin of the first copied debug section,
+    /// `line_table` that of the line table.
     fn encode(&self, out: &mut DebugSection, module: usize, section: &DwarfSection, first: usize, line_table: usize) {
         let mut data = &section.data[..];
         for item in &section.items {
@@ -231,7 +232,7 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
         Some(NameValue::LineTable) => (DebugSymbol::Section(line_table), 0),
         Some(NameValue::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
             out.bytes.pop();
-            // As long as `DW_OP_addr` and its operand, which it replaces.
+            // The new location expression has the same length as the one that it replaces: `DW_OP_addr` and its operand.
             out.bytes.extend(frame_location(distance, 1 + ADDRESS_BYTES));
             return;
         }
@@ -248,8 +249,8 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
     out.relocations.push(DebugRelocation { offset, size_bytes: size as u8, symbol, addend });
 }
 
-/// Returns the parameters and variables of a function.
-fn variables<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = VariableId> + 'a {
+/// Returns the parameters of a function, and the variables that its body declares.
+fn variables_of<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = VariableId> + 'a {
     let parameters = job.function().parameters.iter().filter_map(|parameter| match *parameter {
         Parameter::Variable(id) => Some(id),
         _ => None,
@@ -264,7 +265,7 @@ fn variables<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = Varia
 /// Returns the location of a function-scope variable, in bytes: an offset from the frame base (the end of the frame), an offset in shared
 /// memory, or an offset in constant bank 0. `None` if the variable has none of these. `reserved_shared` is the number of bytes of shared
 /// memory before the first variable.
-fn variable_target(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<NameValue> {
+fn variable_location(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<NameValue> {
     match job.variables.get(id)? {
         VariableLocation::Local(offset) => {
             Some(NameValue::Stack(i64::from(finished.selection.locals_start) + i64::from(*offset) - i64::from(finished.frame_bytes)))

@@ -9,8 +9,8 @@ use super::source_places::{SourcePlace, SourcePlaces};
 use crate::emit::EmittedCode;
 use crate::job::Job;
 
-/// Returns the rows of a function in the line table of the PTX text. Code that comes before the code of the first PTX instruction is
-/// assigned to the line of the brace that opens the body.
+/// Returns the rows of a function in the line table of the PTX text; `line_of` returns the line of a byte offset. Code before that of the
+/// first PTX instruction is assigned to the line of the brace that opens the body.
 pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
     let mut rows: Vec<Row> = Vec::new();
     let mut push = |address: u64, line: u64| {
@@ -65,13 +65,13 @@ pub fn source_sequence(
 struct RowWriter<'a> {
     /// The source positions of the function.
     places: &'a SourcePlaces,
-    /// For the number of each `.file`, its number in the header of the line table.
+    /// For the number of each `.file` directive: the number of that file in the header of the line table.
     files: &'a FxHashMap<u32, u64>,
-    /// The rows so far.
+    /// The line-table rows so far.
     rows: Vec<Row>,
-    /// Number of the position of the last row; `None` before the first one.
+    /// Number of the source position of the last row; `None` before the first row.
     current: Option<u32>,
-    /// For each position of a call of an inlined function: the number of its row, counted from 1.
+    /// For each source position at which an inlined function is called: the number of its line-table row, counted from 1.
     calls: FxHashMap<u32, u64>,
 }
 
@@ -84,10 +84,10 @@ impl RowWriter<'_> {
         }
         self.current = Some(place);
         let mut missing = Vec::new();
-        let mut call = self.place(place).call;
+        let mut call = self.place_numbered(place).call;
         while let Some(number) = call.filter(|number| !self.calls.contains_key(number)) {
             missing.push(number);
-            call = self.place(number).call;
+            call = self.place_numbered(number).call;
         }
         for call in missing.into_iter().rev() {
             self.push_row(address, call, true);
@@ -96,10 +96,9 @@ impl RowWriter<'_> {
         self.push_row(address, place, false);
     }
 
-    /// Adds the row of one position. Unless it is for a call, the row is omitted if it has the same file, line and call as the previous
-    /// one.
+    /// Adds the row of one source position, unless the previous row has the same file, line and call. A row for a call is always added.
     fn push_row(&mut self, address: u64, place: u32, is_call: bool) {
-        let place = *self.place(place);
+        let place = *self.place_numbered(place);
         let row = Row {
             address,
             file: self.files.get(&place.file).copied().unwrap_or(0),
@@ -115,12 +114,12 @@ impl RowWriter<'_> {
 
     /// Returns whether the line table gets a row for a source position: the position has a line number, and its file is declared.
     fn gets_row(&self, place: u32) -> bool {
-        let place = self.place(place);
+        let place = self.place_numbered(place);
         place.line != 0 && self.files.contains_key(&place.file)
     }
 
-    /// Returns the position with a number.
-    fn place(&self, number: u32) -> &SourcePlace {
+    /// Returns the source position with this number.
+    fn place_numbered(&self, number: u32) -> &SourcePlace {
         &self.places.places[number as usize]
     }
 }

@@ -1,7 +1,7 @@
 //! Corrects the location lists of variables by the control flow.
 //!
-//! nvcc's location lists go by address: from the label after an assignment on, a variable is in the PTX register that was assigned, up to the
-//! next label at which it is assigned. Code after a branch that leaves a loop iteration is not reached from the statement before it:
+//! nvcc's location lists go by address: from the label after an assignment on, a variable is in the PTX register that was assigned, up to
+//! the next label at which it is assigned. Code after a branch that leaves a loop iteration is not reached from the statement before it:
 //!
 //! ```text
 //!     mov.u32 %r3, %r2;    $t1: the variable is in %r3
@@ -12,8 +12,8 @@
 //!     add.u32 %r6, %r3, 7; $t3: the variable is in %r6
 //! ```
 //!
-//! The lists themselves are copied to the cubin. [`aliases`] finds the statements at which a list names another PTX register than the one that
-//! holds the variable on all paths. There the table of registers names the machine register of the latter.
+//! The lists themselves are copied to the cubin. [`find_aliases`] finds the statements at which a list names another PTX register than the
+//! one that holds the variable on all paths. There the table of registers names the machine register of the latter.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};
@@ -25,18 +25,18 @@ use rustc_hash::FxHashMap;
 /// [`Location::statement`](oriole_ir::Location::statement).
 #[derive(Clone, Copy, Debug)]
 pub struct ListEntry<R> {
-    /// The PTX register.
+    /// The PTX register that holds the variable.
     pub register: R,
-    /// The first statement.
+    /// The first PTX statement of the range.
     pub start: u32,
-    /// The first statement after the range.
+    /// The first PTX statement after the range.
     pub end: u32,
 }
 
-/// A statement at which a location list names one PTX register although another one holds the variable.
+/// A PTX statement at which a location list names one PTX register although another one holds the variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Alias {
-    /// The statement.
+pub struct RegisterAlias {
+    /// The number of the PTX statement.
     pub statement: u32,
     /// The PTX register that the location list names.
     pub named: RegisterId,
@@ -44,11 +44,11 @@ pub struct Alias {
     pub holder: RegisterId,
 }
 
-/// For each location list, the register that holds the variable on all paths; `None` if there is none or several.
-type Bindings = Vec<Option<RegisterId>>;
+/// For each location list, the PTX register that holds the variable on all paths to a point; `None` if there is none or several.
+type VariableBindings = Vec<Option<RegisterId>>;
 
 /// Returns the statements at which location lists name the wrong register, sorted by statement. The function is not in SSA form yet.
-pub fn aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<RegisterId>>]) -> Vec<Alias> {
+pub fn find_aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<RegisterId>>]) -> Vec<RegisterAlias> {
     let mut assignments: FxHashMap<u32, Vec<(usize, RegisterId)>> = FxHashMap::default();
     for (list, entries) in lists.iter().enumerate() {
         for entry in entries {
@@ -72,20 +72,20 @@ pub fn aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<R
         });
     }
     let differs = |((statement, named), holder): ((u32, RegisterId), Option<RegisterId>)| {
-        holder.filter(|&holder| holder != named).map(|holder| Alias { statement, named, holder })
+        holder.filter(|&holder| holder != named).map(|holder| RegisterAlias { statement, named, holder })
     };
-    let mut list: Vec<Alias> = found.into_iter().filter_map(differs).collect();
+    let mut list: Vec<RegisterAlias> = found.into_iter().filter_map(differs).collect();
     list.sort_unstable_by_key(|alias| (alias.statement, alias.named.position()));
     list
 }
 
-/// Calls `visit` for each statement of a block, with the bindings at its start.
+/// Calls `visit` for each statement of a block, with the PTX registers that hold the variables at the start of the statement.
 fn for_each_statement(
     function: &Function,
     block: Block,
     assignments: &FxHashMap<u32, Vec<(usize, RegisterId)>>,
-    bindings: &mut Bindings,
-    mut visit: impl FnMut(u32, &Bindings),
+    bindings: &mut VariableBindings,
+    mut visit: impl FnMut(u32, &VariableBindings),
 ) {
     let mut last = 0;
     for &inst in &function.blocks[block].insts {
@@ -101,14 +101,14 @@ fn for_each_statement(
     }
 }
 
-/// Returns the bindings at the start of each block; `None` for unreachable blocks.
+/// Returns, for the start of each block, the PTX registers that hold the variables; `None` for unreachable blocks.
 fn bindings_at_block_starts(
     function: &Function,
     flow: &ControlFlow,
     assignments: &FxHashMap<u32, Vec<(usize, RegisterId)>>,
     lists: usize,
-) -> Vec<Option<Bindings>> {
-    let mut starts: Vec<Option<Bindings>> = vec![None; function.blocks.len()];
+) -> Vec<Option<VariableBindings>> {
+    let mut starts: Vec<Option<VariableBindings>> = vec![None; function.blocks.len()];
     starts[function.entry().position()] = Some(vec![None; lists]);
     let mut is_stable = false;
     while !is_stable {

@@ -1,7 +1,7 @@
 //! Adds the debug sections of the cubin: line tables, the PTX text, and the DWARF that the PTX contains.
 //!
-//! Runs after all functions are encoded. The source positions come from [`EmittedCode::locations`](crate::emit::EmittedCode): passes keep the
-//! location of an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
+//! Runs after all functions are encoded. The source positions come from [`EmittedCode::locations`](crate::emit::EmittedCode): passes keep
+//! the location of an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
 
 pub(crate) mod assignments;
 mod dwarf;
@@ -31,7 +31,7 @@ use crate::whole_program::Program;
 
 /// Name of the section with the machine registers that hold PTX registers.
 const DEBUG_REGISTERS: &str = ".nv_debug_info_reg_sass";
-/// Name of the section with the types of these PTX registers.
+/// Name of the section with the types of the PTX registers in [`DEBUG_REGISTERS`].
 const DEBUG_REGISTER_TYPES: &str = ".nv_debug_info_reg_type";
 
 /// A function of the file and its compiled form.
@@ -65,7 +65,7 @@ impl DebugSectionWriter<'_> {
     fn add(&mut self, file: &mut build::Module) -> oriole_cubin::Result<()> {
         let is_relocatable = file.is_relocatable();
         let source_lines = self.source_lines()?;
-        let text = self.text();
+        let text = self.joined_ptx_text();
         let text_name = if is_relocatable { format!("{DEBUG_PTX_TEXT}.{}", checksum(&text.bytes)) } else { DEBUG_PTX_TEXT.to_owned() };
         let text_file = is_relocatable.then(|| SourceFile { name: text_name.clone(), time: 0, size: 0 });
         let ptx_lines = self.ptx_lines(&text, text_file)?;
@@ -88,7 +88,7 @@ impl DebugSectionWriter<'_> {
         let mut programs = Vec::new();
         for number in 0..self.debug.texts.len() {
             let Some(module) = self.program.modules.get(number) else { continue };
-            let mut files: Vec<(u32, SourceFile)> = module.items.iter().filter_map(source_file).collect();
+            let mut files: Vec<(u32, SourceFile)> = module.items.iter().filter_map(match_source_file).collect();
             files.sort_by_key(|file| file.0);
             let numbers: FxHashMap<u32, u64> = files.iter().zip(1..).map(|((index, _), number)| (*index, number)).collect();
             let names = |name, offset| self.carried.string_offset(number, name, offset);
@@ -112,8 +112,8 @@ impl DebugSectionWriter<'_> {
         sections.into_iter().filter(|section| !section.bytes.is_empty()).collect()
     }
 
-    /// Returns the PTX text of all modules.
-    fn text(&self) -> ptx_text::PtxText {
+    /// Returns the PTX text of all modules in the form of its debug section.
+    fn joined_ptx_text(&self) -> ptx_text::PtxText {
         let mut text = ptx_text::PtxText::default();
         self.debug.texts.iter().for_each(|module| text.push(module));
         text
@@ -134,8 +134,8 @@ impl DebugSectionWriter<'_> {
     }
 }
 
-/// Returns the number and description of a `.file`.
-fn source_file(item: &Item) -> Option<(u32, SourceFile)> {
+/// Returns the number and description of a `.file` directive; `None` for other items.
+fn match_source_file(item: &Item) -> Option<(u32, SourceFile)> {
     match item {
         Item::File { index, name, stamp } => {
             let (time, size) = stamp.unwrap_or_default();
@@ -152,7 +152,8 @@ fn line_section(name: &str, lines: EncodedLines) -> DebugSection {
     DebugSection { name: name.to_owned(), bytes: lines.bytes, relocations: lines.addresses.into_iter().map(relocation).collect() }
 }
 
-/// Adds relocations for the fields of the line table that hold an offset in `.debug_str`. From Hopper on ptxas writes none.
+/// Adds relocations for the fields of the line table that hold an offset in `.debug_str`; `fields` has the byte offsets of the fields. For
+/// Hopper and later GPUs ptxas writes no such relocations.
 fn relocate_strings(file: &mut build::Module, fields: &[u64]) {
     let index = |name: &str| file.debug.iter().position(|section| section.name == name);
     let (Some(lines), Some(strings)) = (index(DEBUG_LINE), index(DEBUG_STR)) else { return };

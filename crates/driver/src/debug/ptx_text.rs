@@ -8,20 +8,20 @@
 pub struct PtxText {
     /// The lines, each followed by a zero byte.
     pub bytes: Vec<u8>,
-    /// For each module, the number of lines before its text.
+    /// For each module, the number of lines that come before its text.
     pub first_lines: Vec<u64>,
-    /// Number of lines so far.
+    /// Number of lines in `bytes` so far.
     lines: u64,
 }
 
-/// Prefixes of the lines that are replaced by empty lines.
-const OMITTED: [&[u8]; 7] = [b"//", b".loc", b".file", b".b8", b".b16", b".b32", b".b64"];
+/// Prefixes of the lines of the PTX text that are replaced by empty lines.
+const OMITTED_LINE_PREFIXES: [&[u8]; 7] = [b"//", b".loc", b".file", b".b8", b".b16", b".b32", b".b64"];
 
 impl PtxText {
     /// Appends the text of a module, up to its last line that is not empty.
     pub fn push(&mut self, text: &[u8]) {
         self.first_lines.push(self.lines);
-        let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(shown).collect();
+        let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(kept_part).collect();
         let count = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
         for line in &lines[..count] {
             self.bytes.extend(line.iter().filter(|&&byte| byte != 0));
@@ -31,10 +31,10 @@ impl PtxText {
     }
 }
 
-/// Returns the part of a line that is kept: without leading blanks, or nothing if the line is omitted.
-fn shown(line: &[u8]) -> &[u8] {
+/// Returns the part of a line of PTX that the section keeps: the line without leading blanks, or nothing if the line is omitted.
+fn kept_part(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
     let is_directive =
         |start: &[u8]| line.strip_prefix(start).is_some_and(|rest| start == b"//" || rest.first().is_none_or(u8::is_ascii_whitespace));
-    if OMITTED.iter().any(|start| is_directive(start)) { &[] } else { line }
+    if OMITTED_LINE_PREFIXES.iter().any(|start| is_directive(start)) { &[] } else { line }
 }

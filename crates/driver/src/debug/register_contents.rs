@@ -1,18 +1,18 @@
-//! Which words of PTX registers the machine registers and spill slots hold at one point of the code.
+//! Which 32-bit words of PTX registers the machine registers and spill slots hold at one point of the code.
 
 use std::collections::BTreeSet;
 
 use oriole_ir::RegFile;
 use rustc_hash::FxHashMap;
 
-/// A place of 32 bits, or of one predicate, that may hold a word of a PTX register.
+/// A machine register or a word of a spill slot, which may hold a 32-bit word of a PTX register or a predicate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MachinePlace {
     /// A general register, by number.
     General(u16),
     /// A predicate register, by number.
     Predicate(u16),
-    /// A word of a spill slot, by its distance from the stack pointer in bytes.
+    /// A 32-bit word of a spill slot, by its distance from the stack pointer in bytes.
     Slot(u32),
 }
 
@@ -27,41 +27,42 @@ impl MachinePlace {
     }
 }
 
-/// The number of a word of a PTX register, counted from 0 in the order of the definitions.
+/// The number of a 32-bit word of a PTX register. The words of all PTX registers of a function are counted from 0 in the order of their
+/// definitions.
 pub type WordNumber = u32;
 
-/// A machine place, and a word of a PTX register that it holds.
-pub type Pair = (MachinePlace, WordNumber);
+/// A machine place, and the number of a word of a PTX register that it holds.
+pub type PlaceAndWord = (MachinePlace, WordNumber);
 
-/// Pairs in ascending order: [`Contents`] in compact form.
-pub type Pairs = Vec<Pair>;
+/// The contents of all machine places in compact form: pairs of place and word, in ascending order.
+pub type PlacesAndWords = Vec<PlaceAndWord>;
 
 /// The words of PTX registers that each machine place holds, at one point of the code.
 #[derive(Default)]
-pub struct Contents {
+pub struct PlaceContents {
     /// The contents as pairs: a machine place, and a word of a PTX register that it holds.
-    pairs: BTreeSet<Pair>,
-    /// For each word, the places that hold it.
+    pairs: BTreeSet<PlaceAndWord>,
+    /// For each word of a PTX register, the machine places that hold it.
     places: FxHashMap<WordNumber, Vec<MachinePlace>>,
-    /// The pairs that were inserted or removed since [`Contents::take_changes`]. A pair may occur several times.
-    changes: Vec<Pair>,
+    /// The pairs that were inserted or removed since [`PlaceContents::take_changes`]. A pair may occur several times.
+    changes: Vec<PlaceAndWord>,
 }
 
-impl Contents {
+impl PlaceContents {
     /// Returns the contents with exactly these pairs.
-    pub fn from_pairs(pairs: &[Pair]) -> Contents {
-        let mut contents = Contents::default();
+    pub fn from_pairs(pairs: &[PlaceAndWord]) -> PlaceContents {
+        let mut contents = PlaceContents::default();
         pairs.iter().for_each(|&(place, word)| contents.insert(place, word));
         contents
     }
 
     /// Returns the pairs in ascending order.
-    pub fn pairs(&self) -> Pairs {
+    pub fn pairs(&self) -> PlacesAndWords {
         self.pairs.iter().copied().collect()
     }
 
     /// Returns whether a place holds a word.
-    pub fn contains(&self, pair: Pair) -> bool {
+    pub fn contains(&self, pair: PlaceAndWord) -> bool {
         self.pairs.contains(&pair)
     }
 
@@ -78,30 +79,30 @@ impl Contents {
         }
     }
 
-    /// Forgets all words in a place.
+    /// Records that a place holds no word of a PTX register any more.
     pub fn clear(&mut self, place: MachinePlace) {
         self.words(place).into_iter().for_each(|word| self.remove((place, word)));
     }
 
-    /// Forgets all words in the places for which `is_lost` is true.
+    /// Records that the places for which `is_lost` is true hold no words of PTX registers any more.
     pub fn clear_if(&mut self, is_lost: impl Fn(MachinePlace) -> bool) {
-        let lost: Pairs = self.pairs.iter().copied().filter(|pair| is_lost(pair.0)).collect();
+        let lost: PlacesAndWords = self.pairs.iter().copied().filter(|pair| is_lost(pair.0)).collect();
         lost.into_iter().for_each(|pair| self.remove(pair));
     }
 
-    /// Forgets all places of a word.
+    /// Records that no place holds `word` any more.
     pub fn forget(&mut self, word: WordNumber) {
         let places = self.places.get(&word).cloned().unwrap_or_default();
         places.into_iter().for_each(|place| self.remove((place, word)));
     }
 
-    /// Returns the pairs that were inserted or removed since the last call.
-    pub fn take_changes(&mut self) -> Pairs {
+    /// Returns the pairs of place and word that were inserted or removed since the last call.
+    pub fn take_changes(&mut self) -> PlacesAndWords {
         std::mem::take(&mut self.changes)
     }
 
-    /// Removes a pair, if it exists, and records the change.
-    fn remove(&mut self, pair: Pair) {
+    /// Removes a pair of place and word, if it exists, and records the change.
+    fn remove(&mut self, pair: PlaceAndWord) {
         if self.pairs.remove(&pair)
             && let Some(places) = self.places.get_mut(&pair.1)
         {
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn words_are_found_by_place_and_forgotten_in_all_places() {
         let register = MachinePlace::General;
-        let mut contents = Contents::from_pairs(&[(register(4), 7), (register(4), 9), (MachinePlace::Slot(16), 7)]);
+        let mut contents = PlaceContents::from_pairs(&[(register(4), 7), (register(4), 9), (MachinePlace::Slot(16), 7)]);
         assert_eq!(contents.words(register(4)), [7, 9]);
         contents.take_changes();
         contents.forget(7);

@@ -22,9 +22,9 @@ pub struct RegisterTables {
 }
 
 impl RegisterTables {
-    /// Appends the ranges of a function.
+    /// Appends the table entries of a function: the address ranges in which machine registers hold its PTX registers, and their types.
     pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &EmittedCode) {
-        let mut ranges = with_aliases(one_register_each(&code.register_ranges), code);
+        let mut ranges = with_aliases(without_overlaps(&code.register_ranges), code);
         ranges.retain(|range| body.declaration_of(range.register).lanes == 1 && is_encodable(range.place));
         if ranges.is_empty() {
             return;
@@ -40,8 +40,8 @@ impl RegisterTables {
             self.ranges.extend(u32::from(range.word).to_le_bytes());
             self.ranges.extend(name.bytes());
             self.ranges.push(0);
-            // The table has the address of the last instruction, and debuggers include it. With the end of the range there, two places
-            // would be named for an instruction at which a value moves, and cuda-gdb shows `<optimized out>`.
+            // The last field is the address of the last instruction of the range, which debuggers include. With the end of the range in it,
+            // the table would name two places for an instruction at which a value moves, and cuda-gdb would show `<optimized out>`.
             let last = range.end - INSTRUCTION_BYTES as u32;
             for field in [register_code(range, declaration.ty), range.start, last] {
                 self.ranges.extend(field.to_le_bytes());
@@ -51,10 +51,10 @@ impl RegisterTables {
     }
 }
 
-/// Returns the ranges shortened so that no two of them name the same word at the same address, as in the tables of ptxas. `ranges` is
-/// sorted by PTX register, word and start. A machine register is named for as long as it holds the word; after that, the one that holds the
-/// word for the longest time.
-fn one_register_each(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
+/// Returns the ranges, shortened so that no two of them name a place for the same word of a PTX register at the same address, as in the
+/// tables of ptxas. `ranges` is sorted by PTX register, word and start. A machine register is named for as long as it holds the word; after
+/// that, the one that holds the word for the longest time.
+fn without_overlaps(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
     let mut chosen: Vec<RegisterRange> = Vec::new();
     for of_word in ranges.chunk_by(|one, next| (one.register, one.word) == (next.register, next.word)) {
         let mut later = of_word.iter().peekable();
@@ -126,12 +126,12 @@ fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterR
     list
 }
 
-/// Highest distance of a spill slot from the stack pointer that the table can hold, in bytes.
-const MAX_OFFSET: u32 = 0xffff;
+/// Maximum distance of a spill slot from the stack pointer that `.nv_debug_info_reg_sass` can encode, in bytes.
+const MAX_SLOT_OFFSET: u32 = 0xffff;
 
-/// Returns whether the table can name a place.
+/// Returns whether `.nv_debug_info_reg_sass` can name a machine place: a spill slot may be too far from the stack pointer.
 fn is_encodable(place: MachinePlace) -> bool {
-    !matches!(place, MachinePlace::Slot(offset) if offset > MAX_OFFSET)
+    !matches!(place, MachinePlace::Slot(offset) if offset > MAX_SLOT_OFFSET)
 }
 
 /// Returns the encoding of a place in `.nv_debug_info_reg_sass`: its class in the top byte, and its number. For types of at most

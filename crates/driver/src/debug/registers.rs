@@ -4,8 +4,8 @@
 //! that hold it, by address range: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
 //!
 //! [`definitions`] finds the machine instructions that compute the assigned values, after selection. [`ranges`] tracks their results
-//! through the final code, including moves, spill stores and spill loads. A machine register holds a PTX register at a point only if it does
-//! so on every path to that point. For example, after
+//! through the final code, including moves, spill stores and spill loads. A machine register holds a PTX register at a point only if it
+//! does so on every path to that point. For example, after
 //!
 //! ```text
 //!     R5 = MOV RZ         mov.u32 %r1, 0;
@@ -31,7 +31,7 @@ use oriole_ptx::ast::{Body, Module, RegisterId};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::register_contents::{Contents, MachinePlace, Pairs, WordNumber};
+use super::register_contents::{MachinePlace, PlaceContents, PlacesAndWords, WordNumber};
 use super::saved_registers::frame_offset;
 use crate::convention::{self, STACK_POINTER};
 
@@ -81,22 +81,23 @@ pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> Stri
     name
 }
 
-/// Maximum number of copies and packs between an assignment and the instruction that computes the value.
+/// Maximum number of copies and packs to look through between an assignment and the instruction that computes the value.
 const MAX_COPIES: usize = 16;
-/// Maximum total number of entries in the states of the analysis. Functions that need more have no ranges.
+/// Maximum number of entries in the states of the analysis at all block starts together. For functions that need more, no ranges are
+/// computed.
 const MAX_STATE_ENTRIES: usize = 1 << 26;
 
 /// Truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
-const LUT_AND: i64 = 0x80;
+const PLOP3_AND_TABLE: i64 = 0x80;
 /// Truth table of `LOP3` for the exclusive or of its first two sources, if the third one is zero.
-const LUT_XOR: i64 = 0x3c;
+const LOP3_XOR_TABLE: i64 = 0x3c;
 /// Truth table of `PLOP3` for the exclusive or of its first two sources, if the third one is true.
-const LUT_XOR_WITH_TRUE: i64 = 0x28;
+const PLOP3_XOR_TABLE: i64 = 0x28;
 
 /// The definition of each value; `None` for values with several definitions.
 type DefinitionSites = FxHashMap<Value, Option<DefinitionSite>>;
 
-/// A definition of a value.
+/// The place where a value is defined: an instruction and one of its results.
 #[derive(Clone, Copy)]
 struct DefinitionSite {
     /// The instruction that defines the value.
@@ -105,7 +106,8 @@ struct DefinitionSite {
     result: usize,
 }
 
-/// Returns the definitions of PTX registers. `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
+/// Returns, for each 32-bit word of a PTX register, the instruction results that define it. `registers` maps each PTX register to its value
+/// in the IR. The function is not in SSA form yet.
 ///
 /// `has_all_assignments` says that no later pass copies or deletes instructions and that a machine instruction marks each assignment
 /// ([`super::assignments`]). Then PTX registers with several assignments are listed, otherwise only those with exactly one.
@@ -135,7 +137,7 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
         }
         for word in 0..function.values[variable].width {
             let define = |&site: &DefinitionSite| {
-                let definition = trace(function, &sites, site, variable, word)?;
+                let definition = find_computing_inst(function, &sites, site, variable, word)?;
                 let is_marked = function.insts[definition.0].location.statement == function.insts[site.inst].location.statement;
                 let (inst, result, value, first) = Some(definition).filter(|_| is_marked || !has_all_assignments)?;
                 let is_predicate = function.values[variable].file == RegFile::Predicate;
@@ -150,7 +152,7 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
                     is_merging: function.insts[inst].guard.is_some(),
                 })
             };
-            // Without one of the definitions the others would seem to be valid after it.
+            // If one definition of a word were missing, the old value would seem to be valid after it. So either all are listed or none.
             let words: Option<Vec<WordDefinition>> = assignments.iter().map(define).collect();
             found.extend(words.into_iter().flatten());
         }
@@ -158,9 +160,10 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
     found
 }
 
-/// Returns the instruction that computes a word of a value, the index of the result among its results, the result, and the index of the
-/// word in the result. `site` is the definition of the value. Looks through copies and packs. `None` if it is not found.
-fn trace(
+/// Finds the machine instruction that computes a 32-bit word of a value, looking through copies and packs; `site` is the definition of the
+/// value. Returns (the instruction, the index of the result among its results, the result, the index of the word in the result); `None` if
+/// it is not found.
+fn find_computing_inst(
     function: &Function,
     sites: &DefinitionSites,
     mut site: DefinitionSite,
@@ -170,7 +173,7 @@ fn trace(
     for _ in 0..MAX_COPIES {
         let DefinitionSite { inst, result } = site;
         let data = &function.insts[inst];
-        // Where the guard does not hold, the result is that of the tied operand.
+        // A guarded instruction defines its result in all threads only if it has a tied operand, the result where the guard does not hold.
         let is_complete = data.guard.is_none() || data.op.machine().is_some() && function.tied_to(inst, result).is_some();
         if !is_complete {
             return None;
@@ -206,7 +209,8 @@ fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
     None
 }
 
-/// Removes the words of PTX registers of which a definition no longer computes the value. Called before registers are allocated.
+/// Removes all definitions of a word of a PTX register if one of its instructions has another result by now. Called before registers are
+/// allocated.
 pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) {
     let is_valid = |definition: &WordDefinition| {
         let result = function.results(definition.inst).get(definition.result);
@@ -217,36 +221,37 @@ pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) 
     definitions.retain(|definition| !lost.contains(&word_of(definition)));
 }
 
-/// Returns the ranges in which machine registers hold PTX registers. The function has physical registers and its final order.
+/// Returns the address ranges in which machine registers and spill slots hold words of PTX registers. The function has physical registers
+/// and its final order.
 pub fn ranges(function: &Function, definitions: &[WordDefinition]) -> Vec<RegisterRange> {
     if definitions.is_empty() {
         return Vec::new();
     }
-    let analysis = Availability::new(function, definitions);
-    analysis.collect_ranges(function, &analysis.solve(function))
+    let analysis = RegisterAvailability::new(function, definitions);
+    analysis.collect_ranges(function, &analysis.contents_at_block_starts(function))
 }
 
-/// A word of a result: the instruction, the index of the result among its results, and the index of the word in the result.
+/// A 32-bit word of an instruction's result, as (instruction, index of the result among its results, index of the word in the result).
 type ResultWord = (Inst, usize, u8);
 
-/// A forward must-analysis: which words of PTX registers the machine places hold on all paths.
-struct Availability {
-    /// For each word number, the PTX register and the index of the word in it.
+/// A forward must-analysis: which words of PTX registers the machine registers and spill slots hold on all paths.
+struct RegisterAvailability {
+    /// For each word number, the PTX register and the index of the 32-bit word in it.
     words: Vec<(RegisterId, u8)>,
     /// For each 32-bit word of an instruction's result, the words of PTX registers that it is assigned to.
     assigned: FxHashMap<ResultWord, Vec<WordNumber>>,
-    /// Numbers of the words that are predicates.
+    /// Numbers of the words that are predicates, not 32-bit words.
     predicate_words: FxHashSet<WordNumber>,
     /// The guarded instructions whose result is the current value of the PTX register also where the guard does not hold.
     merging_insts: FxHashSet<Inst>,
-    /// The instructions that define parameters.
+    /// The `ENTRY` instructions, which define the parameters that arrive in registers.
     parameter_insts: Vec<Inst>,
 }
 
-impl Availability {
+impl RegisterAvailability {
     /// Numbers the words of the PTX registers, and collects their definitions.
-    fn new(function: &Function, definitions: &[WordDefinition]) -> Availability {
-        let mut analysis = Availability {
+    fn new(function: &Function, definitions: &[WordDefinition]) -> RegisterAvailability {
+        let mut analysis = RegisterAvailability {
             words: Vec::new(),
             assigned: FxHashMap::default(),
             predicate_words: FxHashSet::default(),
@@ -273,8 +278,8 @@ impl Availability {
         analysis
     }
 
-    /// Updates the contents along the instructions of a block, and calls `visit` after each of them.
-    fn walk(&self, function: &Function, insts: &[Inst], contents: &mut Contents, mut visit: impl FnMut(&mut Contents)) {
+    /// Updates the contents of registers and spill slots along the instructions of a block, and calls `visit` after each instruction.
+    fn walk(&self, function: &Function, insts: &[Inst], contents: &mut PlaceContents, mut visit: impl FnMut(&mut PlaceContents)) {
         let mut at = 0;
         while at < insts.len() {
             let swap = insts.get(at..at + 3).and_then(|three| self.swapped_places(function, three));
@@ -288,7 +293,7 @@ impl Availability {
                 visit(contents);
                 at += 3;
             } else {
-                self.step(function, insts[at], contents);
+                self.apply_inst(function, insts[at], contents);
                 visit(contents);
                 at += 1;
             }
@@ -298,13 +303,13 @@ impl Availability {
     /// Returns the two registers that three instructions swap by exclusive or: `a ^= b; b ^= a; a ^= b`. The allocator swaps registers this
     /// way if none is free. `None` if one of the instructions is an assignment of the PTX.
     fn swapped_places(&self, function: &Function, three: &[Inst]) -> Option<[MachinePlace; 2]> {
-        let mut pairs = three.iter().map(|&inst| exclusive_or(function, inst).filter(|_| !self.assigned.contains_key(&(inst, 0, 0))));
+        let mut pairs = three.iter().map(|&inst| match_exclusive_or(function, inst).filter(|_| !self.assigned.contains_key(&(inst, 0, 0))));
         let (first, second, third) = (pairs.next()??, pairs.next()??, pairs.next()??);
         (first == third && [second[1], second[0]] == first).then_some(first)
     }
 
-    /// Updates the contents after an instruction.
-    fn step(&self, function: &Function, inst: Inst, contents: &mut Contents) {
+    /// Updates the contents of registers and spill slots for the effect of an instruction.
+    fn apply_inst(&self, function: &Function, inst: Inst, contents: &mut PlaceContents) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::CALL) {
             contents.clear_if(|place| match place {
@@ -314,19 +319,19 @@ impl Availability {
             });
         }
         if data.is_machine(Opcode::STL) {
-            self.store(function, inst, contents);
+            self.record_spill_store(function, inst, contents);
             return;
         }
         let copied = self.copied_words(function, inst, contents);
         self.write_results(function, inst, contents, copied);
-        let moves_stack = |operand: &Operand| operand.kind == general(u16::from(STACK_POINTER));
+        let moves_stack = |operand: &Operand| operand.kind == general_register(u16::from(STACK_POINTER));
         if function.results(inst).iter().any(moves_stack) {
             contents.clear_if(|place| matches!(place, MachinePlace::Slot(_)));
         }
     }
 
-    /// Records the words that a spill store copies to its slot. Other stores cannot change spill slots.
-    fn store(&self, function: &Function, inst: Inst, contents: &mut Contents) {
+    /// Records the words of PTX registers that a spill store copies to its slot. Other stores cannot change spill slots.
+    fn record_spill_store(&self, function: &Function, inst: Inst, contents: &mut PlaceContents) {
         let (Some(offset), Some(source)) = (spill_offset(function, inst), function.sources(inst).last()) else { return };
         let OperandKind::Register { file: RegFile::General, first, count } = source.kind else { return };
         for word in 0..u16::from(count) {
@@ -341,7 +346,7 @@ impl Availability {
 
     /// Returns, for each word of the first result of an instruction, the words of PTX registers that the instruction copies to it. Copies
     /// are plain moves, spill loads, and the moves of predicates from and to general registers (0 or 1), which the allocator inserts.
-    fn copied_words(&self, function: &Function, inst: Inst, contents: &Contents) -> Vec<Vec<WordNumber>> {
+    fn copied_words(&self, function: &Function, inst: Inst, contents: &PlaceContents) -> Vec<Vec<WordNumber>> {
         let data = &function.insts[inst];
         let sources = function.sources(inst);
         if data.guard.is_some() {
@@ -361,19 +366,19 @@ impl Availability {
                 _ => Vec::new(),
             },
             (Some(Opcode::MOV), [source]) if is_plain(source) => register(source).map(|place| contents.words(place)).into_iter().collect(),
-            // PLOP3.LUT P4, PT, P0, PT, PT, 0x80, 0x8
+            // The move of a predicate to a predicate, such as PLOP3.LUT P4, PT, P0, PT, PT, 0x80, 0x8
             (Some(Opcode::PLOP3), [source, second, third, table, _])
-                if is_plain(source) && [*second, *third] == [Operand::PT; 2] && table.integer() == Some(LUT_AND) =>
+                if is_plain(source) && [*second, *third] == [Operand::PT; 2] && table.integer() == Some(PLOP3_AND_TABLE) =>
             {
                 register(source).map(|place| contents.words(place)).into_iter().collect()
             }
-            // SEL R4, RZ, 0x1, !P0
+            // The move of a predicate to a general register, such as SEL R4, RZ, 0x1, !P0
             (Some(Opcode::SEL), [zero, one, predicate])
                 if zero.kind == Operand::RZ.kind && one.kind == OperandKind::Integer(1) && predicate.signs == Signs::NOT =>
             {
                 register(predicate).map(|place| contents.words(place)).into_iter().collect()
             }
-            // ISETP.NE.AND P0, PT, R4, RZ, PT
+            // The move of a general register to a predicate, such as ISETP.NE.AND P0, PT, R4, RZ, PT
             (Some(Opcode::ISETP), [source, zero, _])
                 if zero.kind == Operand::RZ.kind && is_plain(source) && is_nonzero_test(function, inst) =>
             {
@@ -387,7 +392,7 @@ impl Availability {
     /// Forgets the old contents of the results of an instruction, and records the new ones: the words that the instruction defines, and
     /// those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places that
     /// hold a word defined here are forgotten: they have its old value, for example that of the previous iteration of a loop.
-    fn write_results(&self, function: &Function, inst: Inst, contents: &mut Contents, copied: Vec<Vec<WordNumber>>) {
+    fn write_results(&self, function: &Function, inst: Inst, contents: &mut PlaceContents, copied: Vec<Vec<WordNumber>>) {
         let is_certain = function.insts[inst].guard.is_none() || self.merging_insts.contains(&inst);
         let mut copied = copied.into_iter();
         for (result, operand) in function.results(inst).iter().enumerate() {
@@ -409,26 +414,27 @@ impl Availability {
         }
     }
 
-    /// Returns the contents at the start of the function, where registers hold parameters.
-    fn at_entry(&self, function: &Function) -> Contents {
-        let mut contents = Contents::default();
+    /// Returns the contents of registers at the start of the function, where some hold parameters.
+    fn at_entry(&self, function: &Function) -> PlaceContents {
+        let mut contents = PlaceContents::default();
         self.parameter_insts.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
         contents
     }
 
-    /// Returns the contents at the start of each block; `None` for unreachable blocks and if they are too large.
-    fn solve(&self, function: &Function) -> Vec<Option<Pairs>> {
+    /// Returns the contents of registers and spill slots at the start of each block; `None` for unreachable blocks, and for all blocks if
+    /// the states become larger than [`MAX_STATE_ENTRIES`].
+    fn contents_at_block_starts(&self, function: &Function) -> Vec<Option<PlacesAndWords>> {
         let next = following_blocks(function);
         let mut place = vec![0; function.blocks.len()];
         function.layout.iter().enumerate().for_each(|(at, block)| place[block.position()] = at);
-        let mut starts: Vec<Option<Pairs>> = vec![None; function.blocks.len()];
+        let mut starts: Vec<Option<PlacesAndWords>> = vec![None; function.blocks.len()];
         let mut entries = 0;
         starts[function.entry().position()] = Some(self.at_entry(function).pairs());
         let mut pending: BTreeSet<usize> = BTreeSet::from([place[function.entry().position()]]);
         while let Some(at) = pending.pop_first() {
             let block = function.layout[at];
             let Some(start) = &starts[block.position()] else { continue };
-            let mut contents = Contents::from_pairs(start);
+            let mut contents = PlaceContents::from_pairs(start);
             self.walk(function, &function.blocks[block].insts, &mut contents, |_| {});
             let end = contents.pairs();
             for &next in &next[block.position()] {
@@ -455,19 +461,19 @@ impl Availability {
         starts
     }
 
-    /// Walks over the code and collects the ranges of all words.
-    fn collect_ranges(&self, function: &Function, starts: &[Option<Pairs>]) -> Vec<RegisterRange> {
-        // The places that hold a word now, and the offsets since which they do.
+    /// Walks over the code and collects the address ranges in which places hold words.
+    fn collect_ranges(&self, function: &Function, starts: &[Option<PlacesAndWords>]) -> Vec<RegisterRange> {
+        // For each pair of a place and a word that the place holds at the current point: the byte offset from which on it holds the word.
         let mut open: BTreeMap<(MachinePlace, WordNumber), u32> = BTreeMap::new();
         let mut list: Vec<RegisterRange> = Vec::new();
         let mut offset = 0;
         for &block in function.layout.iter().filter(|block| !function.blocks[**block].insts.is_empty()) {
             let start = starts[block.position()].as_deref().unwrap_or_default();
-            let mut contents = Contents::from_pairs(start);
+            let mut contents = PlaceContents::from_pairs(start);
             open.retain(|&pair, &mut since| {
                 let is_kept = contents.contains(pair);
                 if !is_kept {
-                    list.extend(self.range(pair, since, offset));
+                    list.extend(self.new_range(pair, since, offset));
                 }
                 is_kept
             });
@@ -481,25 +487,25 @@ impl Availability {
                     if contents.contains(pair) {
                         open.entry(pair).or_insert(offset);
                     } else if let Some(since) = open.remove(&pair) {
-                        list.extend(self.range(pair, since, offset));
+                        list.extend(self.new_range(pair, since, offset));
                     }
                 }
             });
         }
-        list.extend(open.into_iter().filter_map(|(pair, since)| self.range(pair, since, offset)));
+        list.extend(open.into_iter().filter_map(|(pair, since)| self.new_range(pair, since, offset)));
         list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start, range.place));
         list
     }
 
-    /// Returns the range in which a place holds a word; `None` if it is empty.
-    fn range(&self, (place, number): (MachinePlace, WordNumber), start: u32, end: u32) -> Option<RegisterRange> {
+    /// Returns the record of an address range in which a place holds the word with this number; `None` if the range is empty.
+    fn new_range(&self, (place, number): (MachinePlace, WordNumber), start: u32, end: u32) -> Option<RegisterRange> {
         let (register, word) = self.words[number as usize];
         (start < end).then_some(RegisterRange { register, word, place, start, end })
     }
 }
 
-/// Returns the operand kind of a general register.
-fn general(number: u16) -> OperandKind {
+/// Returns the operand kind of one general register.
+fn general_register(number: u16) -> OperandKind {
     OperandKind::Register { file: RegFile::General, first: number, count: 1 }
 }
 
@@ -510,13 +516,14 @@ fn spill_offset(function: &Function, inst: Inst) -> Option<u32> {
     u32::try_from(offset).ok()
 }
 
-/// Returns the destination (also the first source) and the second source of an exclusive or of two registers; `None` for other instructions.
-fn exclusive_or(function: &Function, inst: Inst) -> Option<[MachinePlace; 2]> {
+/// Returns the destination (also the first source) and the second source of an exclusive or of two registers; `None` for other
+/// instructions.
+fn match_exclusive_or(function: &Function, inst: Inst) -> Option<[MachinePlace; 2]> {
     let data = &function.insts[inst];
     let operands = function.operands(inst);
     let (to, a, b, table) = match (data.op.machine()?, operands) {
-        (Opcode::LOP3, [to, a, b, zero, table, ..]) if zero.kind == Operand::RZ.kind => (to, a, b, (table, LUT_XOR)),
-        (Opcode::PLOP3, [to, _, a, b, last, table, ..]) if *last == Operand::PT => (to, a, b, (table, LUT_XOR_WITH_TRUE)),
+        (Opcode::LOP3, [to, a, b, zero, table, ..]) if zero.kind == Operand::RZ.kind => (to, a, b, (table, LOP3_XOR_TABLE)),
+        (Opcode::PLOP3, [to, _, a, b, last, table, ..]) if *last == Operand::PT => (to, a, b, (table, PLOP3_XOR_TABLE)),
         _ => return None,
     };
     let is_plain = data.guard.is_none() && a.signs.is_empty() && b.signs.is_empty() && data.modifiers.iter().all(|&m| m == Symbol::LUT);

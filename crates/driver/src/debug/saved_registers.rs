@@ -33,8 +33,8 @@ impl ValueLocations {
     /// The locations at the entry: each value is in its own register.
     const AT_ENTRY: ValueLocations = ValueLocations { in_itself: true, in_register: None, in_frame: None };
 
-    /// Returns the locations that two paths have in common.
-    fn meet(self, other: ValueLocations) -> ValueLocations {
+    /// Returns the locations that hold the value on both of two joining paths.
+    fn intersect(self, other: ValueLocations) -> ValueLocations {
         ValueLocations {
             in_itself: self.in_itself && other.in_itself,
             in_register: self.in_register.filter(|_| self.in_register == other.in_register),
@@ -46,8 +46,9 @@ impl ValueLocations {
 /// The locations of the entry values of all tracked registers, each with the number of the register.
 type EntryValueLocations = Vec<(u16, ValueLocations)>;
 
-/// Returns the rules of a function, sorted by the byte offset from which they apply. Kernels have no caller, so they have no rules.
-pub fn rules(function: &Function) -> Vec<SavedRule> {
+/// Returns the rules for finding the caller's registers in a function, sorted by the byte offset from which they apply. Kernels have no
+/// caller, so they have no rules.
+pub fn caller_register_rules(function: &Function) -> Vec<SavedRule> {
     if function.kind == FunctionKind::Kernel {
         return Vec::new();
     }
@@ -61,26 +62,26 @@ pub fn rules(function: &Function) -> Vec<SavedRule> {
         return Vec::new();
     }
     let entry: EntryValueLocations = tracked.into_iter().map(|register| (register, ValueLocations::AT_ENTRY)).collect();
-    rules_from_states(function, &states(function, entry))
+    rules_from_states(function, &states_at_block_starts(function, entry))
 }
 
-/// Returns the state at the start of each block, by block index; `None` for blocks that are not reached.
-fn states(function: &Function, entry: EntryValueLocations) -> Vec<Option<EntryValueLocations>> {
+/// Returns the locations of the entry values at the start of each block, by block index; `None` for blocks that are not reached.
+fn states_at_block_starts(function: &Function, entry: EntryValueLocations) -> Vec<Option<EntryValueLocations>> {
     let mut states: Vec<Option<EntryValueLocations>> = vec![None; function.blocks.len()];
     let Some(&first) = function.layout.first() else { return states };
     states[first.position()] = Some(entry);
     let mut position_of = vec![0; function.blocks.len()];
     function.layout.iter().enumerate().for_each(|(position, block)| position_of[block.position()] = position);
-    // Worklist of layout positions. A state only loses locations, so the iteration ends.
+    // A worklist of blocks, as indices in the layout. A state only loses locations, so the iteration ends.
     let mut pending = vec![0];
     while let Some(position) = pending.pop() {
         let block = function.layout[position];
         let Some(mut state) = states[block.position()].clone() else { continue };
-        function.blocks[block].insts.iter().for_each(|&inst| step(function, inst, &mut state));
+        function.blocks[block].insts.iter().for_each(|&inst| apply_inst(function, inst, &mut state));
         for next in successors(function, position) {
             let known = &mut states[next.position()];
             let met = match known {
-                Some(known) => known.iter().zip(&state).map(|(one, two)| (one.0, one.1.meet(two.1))).collect(),
+                Some(known) => known.iter().zip(&state).map(|(one, two)| (one.0, one.1.intersect(two.1))).collect(),
                 None => state.clone(),
             };
             if known.as_ref() != Some(&met) {
@@ -128,13 +129,13 @@ pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
 }
 
 /// Updates the locations of all entry values after an instruction.
-fn step(function: &Function, inst: Inst, state: &mut EntryValueLocations) {
+fn apply_inst(function: &Function, inst: Inst, state: &mut EntryValueLocations) {
     let data = &function.insts[inst];
     let single = |kind: OperandKind| match kind {
         OperandKind::Register { file: RegFile::General, first, count: 1 } => Some(first),
         _ => None,
     };
-    // The last source of a copy or a store is the value.
+    // The last register source of a copy or store is the register whose content is copied or stored.
     let source = function.sources(inst).iter().rev().find_map(|operand| single(operand.kind));
     let is_certain = data.guard.is_none();
     let holds =
@@ -208,7 +209,7 @@ fn rules_from_states(function: &Function, states: &[Option<EntryValueLocations>]
     for &block in &function.layout {
         let mut state = states[block.position()].clone();
         for &inst in &function.blocks[block].insts {
-            // The rules apply before the instruction; code that is not reached keeps those before it.
+            // The rules apply to the point before the instruction. Code that is not reached keeps the rules of the code before it.
             if let Some(state) = &mut state {
                 current.resize(state.len(), SavedPlace::Same);
                 for ((register, places), known) in state.iter().zip(&mut current) {
@@ -218,7 +219,7 @@ fn rules_from_states(function: &Function, states: &[Option<EntryValueLocations>]
                         *known = place;
                     }
                 }
-                step(function, inst, state);
+                apply_inst(function, inst, state);
             }
             offset += INSTRUCTION_BYTES as u32;
         }

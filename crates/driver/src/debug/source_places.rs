@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 /// A position in a source file. Each distinct position has a number, its index in [`SourcePlaces::places`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SourcePlace {
-    /// Number of the `.file` directive.
+    /// Number of the source file in its `.file` directive.
     pub file: u32,
     /// Line in the source file, counted from 1; 0 if there is none.
     pub line: u32,
-    /// Column in the line.
+    /// Column in the source line.
     column: u32,
     /// For inlined code: the number of the position of the call, which is smaller than the number of this position. Otherwise `None`.
     pub call: Option<u32>,
@@ -21,9 +21,9 @@ pub struct SourcePlace {
 
 /// The positions that the `.loc` directives of a body name.
 pub struct SourcePlaces {
-    /// The positions without repetitions.
+    /// The source positions without repetitions.
     pub places: Vec<SourcePlace>,
-    /// For each `.loc`, the number of its position.
+    /// For each `.loc` directive, the number of the source position that it names.
     pub of_location: Vec<u32>,
 }
 
@@ -40,11 +40,11 @@ impl SourcePlaces {
             if let Some(inlined) = &location.inlined {
                 let (name, offset, [file, line, column]) = **inlined;
                 let outside = SourcePlace { file, line, column, call: None, function_name: 0 };
-                call = Some(last.get(&[file, line, column]).copied().unwrap_or_else(|| builder.number(outside)));
+                call = Some(last.get(&[file, line, column]).copied().unwrap_or_else(|| builder.number_of(outside)));
                 function_name = name_offset(name, offset);
             }
             let &LineLocation { file, line, column, .. } = location;
-            let number = builder.number(SourcePlace { file, line, column, call, function_name });
+            let number = builder.number_of(SourcePlace { file, line, column, call, function_name });
             last.insert([file, line, column], number);
             of_location.push(number);
         }
@@ -55,15 +55,15 @@ impl SourcePlaces {
 /// Numbers source positions without repetition.
 #[derive(Default)]
 struct PlaceNumbering {
-    /// The positions, by number.
+    /// The source positions, by number.
     places: Vec<SourcePlace>,
-    /// For each position, its number.
+    /// For each source position, its number.
     numbers: FxHashMap<SourcePlace, u32>,
 }
 
 impl PlaceNumbering {
     /// Returns the number of a position; adds the position if it is new.
-    fn number(&mut self, place: SourcePlace) -> u32 {
+    fn number_of(&mut self, place: SourcePlace) -> u32 {
         *self.numbers.entry(place).or_insert_with(|| {
             self.places.push(place);
             self.places.len() as u32 - 1

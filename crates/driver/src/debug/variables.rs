@@ -1,7 +1,7 @@
 //! Finds the PTX registers that hold source variables according to DWARF, and keeps them readable for debuggers.
 //!
-//! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so the
-//! variable would disappear in the middle of its scope. With full debug information, [`keep_readable`] extends the live ranges of the
+//! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so
+//! the variable would disappear in the middle of its scope. With full debug information, [`keep_readable`] extends the live ranges of the
 //! PTX registers to the statements for which DWARF names them.
 
 use oriole_ir::analysis::ControlFlow;
@@ -11,7 +11,7 @@ use oriole_ptx::ast::{Body, DwarfItem, FunctionId, Item, Module, RegisterId, Sta
 use oriole_support::{BitSet, Index, Name, define_index};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::location_lists::{self, Alias, ListEntry};
+use super::location_lists::{self, ListEntry, RegisterAlias};
 use super::registers::register_name;
 
 /// The DWARF operator of a location in a register.
@@ -21,11 +21,11 @@ const DW_OP_REGX: u8 = 0x90;
 /// [`Location::statement`](oriole_ir::Location::statement).
 #[derive(Clone, Default, Debug)]
 pub struct Scope {
-    /// Whether the register is named for the whole function.
+    /// Whether DWARF names the register for the whole function.
     is_whole: bool,
-    /// Ranges of statements: the first one, and the first one after the range.
+    /// Ranges of statements for which DWARF names the register, as (first statement, first statement after the range).
     ranges: Vec<(u32, u32)>,
-    /// Single statements for which the register is named, in addition to `ranges`.
+    /// Single statements in addition to `ranges` at which the register holds a variable, although a location list names another one.
     statements: FxHashSet<u32>,
 }
 
@@ -34,7 +34,7 @@ pub struct Scope {
 pub struct FunctionVariables {
     /// For each name of a PTX register, the part of the function in which it is the location of a variable.
     scopes: FxHashMap<String, Scope>,
-    /// The location lists of the variables; entries have names of registers.
+    /// The location lists of the variables; their entries have the names of PTX registers.
     lists: Vec<Vec<ListEntry<String>>>,
 }
 
@@ -135,7 +135,7 @@ impl FunctionVariables {
 }
 
 impl Scope {
-    /// Returns whether the register is named at a statement.
+    /// Returns whether the scope contains a statement: the register is the location of a variable there.
     fn contains(&self, statement: u32) -> bool {
         self.is_whole
             || self.statements.contains(&statement)
@@ -171,20 +171,20 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
 /// Extends the live ranges of variables to all statements of their scopes. `registers` has the value of each PTX register, `variables` are
 /// the registers that hold variables. The function is not in SSA form yet.
 ///
-/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value. Returns the statements at which location lists
-/// name a register that does not hold the variable.
+/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value. Returns the statements at which location
+/// lists name a register that does not hold the variable.
 pub fn keep_readable(
     function: &mut Function,
     module: &Module,
     id: FunctionId,
     registers: &FxHashMap<RegisterId, Value>,
     variables: &FunctionVariables,
-) -> Vec<Alias> {
+) -> Vec<RegisterAlias> {
     let Some(body) = module.functions[id].body.as_deref() else { return Vec::new() };
     let named: FxHashMap<String, RegisterId> =
         registers.keys().map(|&register| (register_name(module, body, register), register)).collect();
     let flow = ControlFlow::compute(function);
-    let aliases = location_lists::aliases(function, &flow, &variables.resolved_lists(&named));
+    let aliases = location_lists::find_aliases(function, &flow, &variables.resolved_lists(&named));
     let scope = |(name, register): (&String, &RegisterId)| Some((*register, variables.scopes.get(name)?.clone()));
     let mut scopes: FxHashMap<RegisterId, Scope> = named.iter().filter_map(scope).collect();
     for alias in &aliases {
@@ -194,7 +194,7 @@ pub fn keep_readable(
         registers.iter().filter_map(|(&register, &value)| Some((register, value, scopes.get(&register)?))).collect();
     kept.sort_unstable_by_key(|(register, ..)| register.position());
     let variables: Vec<(Value, &Scope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
-    let keeper = Keeper::new(function, &flow, &variables);
+    let keeper = KeepFinder::new(function, &flow, &variables);
     for &block in flow.reverse_post_order() {
         let inserted = keeper.keep_points(function, &flow, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -202,7 +202,7 @@ pub fn keep_readable(
         let mut inserted = inserted.into_iter().peekable();
         for (position, inst) in insts.into_iter().enumerate() {
             while let Some((_, variable)) = inserted.next_if(|(before, _)| *before == position) {
-                // One instruction for each value, so that they need not be in registers at the same time.
+                // There is one `KEEP` for each value, so that the values need not be in registers at the same time.
                 let operand = Operand::new(OperandKind::Value(function.whole(variables[variable.position()].0)));
                 let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &[operand], 0);
                 function.insts[keep].location = function.insts[inst].location;
@@ -216,16 +216,17 @@ pub fn keep_readable(
 }
 
 define_index!(
-    /// A variable of [`Keeper`].
+    /// The number of a variable: its index in the list of variables of [`KeepFinder`].
     pub struct VariableId,
     "v"
 );
 
-/// Finds the points at which a `KEEP` is inserted for a variable, so that it stays in a register.
-struct Keeper<'a> {
+/// Finds the points at which a `KEEP` (a pseudo operation that reads a value) has to be inserted, so that variables stay in registers to
+/// the end of their scopes.
+struct KeepFinder<'a> {
     /// The variables, each with the value of its PTX register and the statements for which DWARF names it.
     variables: &'a [(Value, &'a Scope)],
-    /// The index of each variable.
+    /// For the value of each variable's PTX register: the number of the variable.
     numbers: FxHashMap<Value, VariableId>,
     /// For each block: the variables that are assigned on all paths to its start.
     assigned: Vec<BitSet<VariableId>>,
@@ -233,20 +234,20 @@ struct Keeper<'a> {
     first_statements: Vec<u32>,
 }
 
-impl<'a> Keeper<'a> {
+impl<'a> KeepFinder<'a> {
     /// Numbers the variables, and computes for each block the variables that are assigned at its start.
-    fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> Keeper<'a> {
+    fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> KeepFinder<'a> {
         let numbers: FxHashMap<Value, VariableId> =
             variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
         let statement = |inst: &Inst| Some(function.insts[*inst].location.statement).filter(|&statement| statement != 0);
         let first_statements = function.blocks.iter().map(|block| block.insts.iter().find_map(statement).unwrap_or(0)).collect();
-        let mut keeper = Keeper { variables, numbers, assigned: Vec::new(), first_statements };
-        keeper.assigned = keeper.solve(function, flow);
+        let mut keeper = KeepFinder { variables, numbers, assigned: Vec::new(), first_statements };
+        keeper.assigned = keeper.assigned_at_block_starts(function, flow);
         keeper
     }
 
     /// Returns the variables that are assigned on all paths to the start of each block.
-    fn solve(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<VariableId>> {
+    fn assigned_at_block_starts(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<VariableId>> {
         let none = BitSet::new(self.variables.len());
         let mut all = none.clone();
         (0..self.variables.len()).for_each(|number| {
@@ -266,7 +267,7 @@ impl<'a> Keeper<'a> {
                     });
                 }
                 let mut end = start.clone();
-                function.blocks[block].insts.iter().for_each(|&inst| self.assign(function, inst, &mut end));
+                function.blocks[block].insts.iter().for_each(|&inst| self.add_assigned(function, inst, &mut end));
                 is_stable &= end.count() == ends[block.position()].count();
                 (starts[block.position()], ends[block.position()]) = (start, end);
             }
@@ -274,18 +275,18 @@ impl<'a> Keeper<'a> {
         starts
     }
 
-    /// Adds to the set `assigned` the variables that an instruction assigns in any case, without a guard.
-    fn assign(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
+    /// Adds the variables that an instruction without a guard assigns to the set `assigned`.
+    fn add_assigned(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
         // A guard may prevent the assignment.
         if function.insts[inst].guard.is_none() {
-            self.results(function, inst).for_each(|number| {
+            self.assigned_variables(function, inst).for_each(|number| {
                 assigned.insert(number);
             });
         }
     }
 
     /// Returns the variables among the results of an instruction.
-    fn results(&self, function: &Function, inst: Inst) -> impl Iterator<Item = VariableId> {
+    fn assigned_variables(&self, function: &Function, inst: Inst) -> impl Iterator<Item = VariableId> {
         function.results(inst).iter().filter_map(|operand| self.numbers.get(&operand.value()?).copied())
     }
 
@@ -300,8 +301,8 @@ impl<'a> Keeper<'a> {
         let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
             assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
         };
-        // The statement of the previous instruction, and the variables that DWARF names for it. Before the first statement of the block,
-        // those of the first statement.
+        // `statement` is that of the previous instruction, and `named` has the variables that DWARF names for it. Before the first
+        // statement of the block, `named` has the variables of the first statement.
         let (mut statement, mut named) = (0, named_at(self.first_statements[block.position()], &assigned));
         for (position, &inst) in insts.iter().enumerate() {
             let here = function.insts[inst].location.statement;
@@ -309,7 +310,7 @@ impl<'a> Keeper<'a> {
                 // A new statement starts. Variables that it assigns, or whose scope ends before it, are kept up to here.
                 let of_statement =
                     insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
-                let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.results(function, inst)).collect();
+                let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.assigned_variables(function, inst)).collect();
                 let is_last = |number: &VariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
                 found.extend(named.iter().filter(|number| is_last(number)).map(|&number| (position, number)));
                 statement = here;
@@ -325,8 +326,8 @@ impl<'a> Keeper<'a> {
                 let is_left = |number: &&VariableId| flow.successors(block).iter().any(|next| leaves(**number, next));
                 found.extend(named.iter().filter(is_left).map(|&number| (position, number)));
             }
-            self.assign(function, inst, &mut assigned);
-            if self.results(function, inst).next().is_some() {
+            self.add_assigned(function, inst, &mut assigned);
+            if self.assigned_variables(function, inst).next().is_some() {
                 named = named_at(statement, &assigned);
             }
         }

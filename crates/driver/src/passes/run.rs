@@ -77,7 +77,7 @@ pub(super) fn construct_ssa(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `uniform-handles`: removes loops over the texture handles of a warp where there is only one.
+/// Pass `uniform-handles`: removes loops over the texture handles of a warp's threads where all threads have the same handle.
 pub(super) fn uniform_handles(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::uniform_handles::run(&mut state.function);
     Ok(())
@@ -96,12 +96,12 @@ pub(super) fn simplify(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `contract`: joins floating-point products and sums into multiply-adds, unless --fmad=false.
+/// Pass `contract`: joins floating-point multiplications and additions into multiply-adds, unless --fmad=false.
 pub(super) fn contract(state: &mut FunctionState<'_>) -> PassOutcome {
     contract_with(state, opt::contract::Legality::Any)
 }
 
-/// Pass `contract-again`: joins floating-point products and sums that unrolling brought together.
+/// Pass `contract-again`: joins floating-point multiplications and additions that unrolling brought together into multiply-adds.
 pub(super) fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
     contract_with(state, opt::contract::Legality::Encodable)?;
     // No later pass reads the contraction marks on instructions.
@@ -138,7 +138,7 @@ pub(super) fn legalize(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal_error)
 }
 
-/// Passes `forward` and `forward-again`: copy propagation: replaces reads of a copy by reads of the copied value.
+/// Passes `forward` and `forward-again`: replace reads of a copy by reads of the copied value (copy propagation).
 pub(super) fn forward(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::forward::run(&mut state.function, target);
@@ -192,7 +192,7 @@ pub(super) fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `tie-loads`: makes guarded vector loads write into the registers of the old values.
+/// Pass `tie-loads`: makes guarded vector loads write into the registers of the values that stay valid where the guard is false.
 pub(super) fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
@@ -245,7 +245,7 @@ pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `constant-phis`: makes constants the sources of phis, instead of registers with them.
+/// Pass `constant-phis`: makes constants the sources of phis, instead of registers that hold these constants.
 pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::constant_phis::run(&mut state.function, target);
@@ -283,7 +283,8 @@ pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
 pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
     if oriole_isel::is_slow_path(&state.function.name) {
-        // Callers have a convergence barrier around the call. A barrier in the function would be one that no caller may use.
+        // Callers have a convergence barrier around the call, so the function needs none. A barrier that it used would be unusable in all
+        // callers.
         return Ok(());
     }
     let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
@@ -321,7 +322,7 @@ pub(super) fn pre_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
 pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     let (environment, options) = (state.environment(), state.input.options);
     registers::retain_valid(&state.function, &mut state.register_definitions);
-    state.report_data.gather_values(&state.function, options, state.input.hardware);
+    state.report_data.gather_statistics_before_allocation(&state.function, options, state.input.hardware);
     // A second allocation is worth its time only for a scheduled kernel whose registers may exceed the register target.
     let before = resident_blocks::may_exceed_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
@@ -386,14 +387,14 @@ pub(super) fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `share-tuples`: makes tuples of registers parts of longer ones with the same elements.
+/// Pass `share-tuples`: makes tuples of registers parts of longer tuples that contain the same elements.
 pub(super) fn share_tuples(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::share_tuples::run(&mut state.function, target);
     Ok(())
 }
 
-/// Pass `drop-copies`: deletes moves that write what their register already holds.
+/// Pass `drop-copies`: deletes moves of a value into a register that already holds the value.
 pub(super) fn drop_copies(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::drop_copies::run(&mut state.function);
     Ok(())
@@ -411,7 +412,7 @@ pub(super) fn post_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `guard-copies`: inserts idle shared loads before asynchronous copies.
+/// Pass `guard-copies`: inserts loads from shared memory, whose results are not used, before asynchronous copies.
 pub(super) fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::guard_copies::run(&mut state.function);
     Ok(())
@@ -464,7 +465,7 @@ pub(super) fn control(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `encode`: encodes the instructions.
 pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(controls) = &state.controls else { return Err(internal_error("no control words were computed")) };
-    state.report_data.gather_code(&state.function, controls, state.input.hardware);
+    state.report_data.gather_final_statistics(&state.function, controls, state.input.hardware);
     if state.options().tools_patch {
         patches::check(&state.function).map_err(|failure| vec![failure])?;
     }
@@ -473,10 +474,10 @@ pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
     // The frame of a function that moves its stack pointer at run time has no constant offsets.
     if !state.selection.has_dynamic_stack {
-        code.saved_registers = saved_registers::rules(&state.function);
+        code.saved_registers = saved_registers::caller_register_rules(&state.function);
     }
     if state.options().reports.decisions {
-        code.spill_code = emit::spill_code(&state.function);
+        code.spill_code = emit::spill_code_offsets(&state.function);
         code.history = state.history.finish(&state.function, &state.alternatives);
     }
     state.code = Some(code);

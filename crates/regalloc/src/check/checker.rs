@@ -21,7 +21,8 @@ pub(super) struct Checker<'a> {
     pub(super) definitions: FxHashMap<Value, (Inst, usize)>,
     /// For each value that a phi of the old function defines: the block of the phi.
     pub(super) blocks_of_phis: FxHashMap<Value, Block>,
-    /// For each move that replaces a guarded copy: the copy, and the index in the copy's result of the register that the move writes.
+    /// For each move that replaces a part of a guarded copy: the copy, and the index in the copy's result of the register that the move
+    /// writes.
     pub(super) guarded_moves: FxHashMap<Inst, (Inst, u8)>,
     /// For each instruction of the new function: whether the old function has it too. The allocator inserted the others.
     pub(super) is_old: IndexVec<Inst, bool>,
@@ -140,7 +141,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Adds demands that the registers from `first` on hold a part of a value when `inst` executes.
+    /// Adds demands that the registers starting at `first` hold a part of a value when `inst` executes.
     pub(super) fn demand_part(&self, part: Part, file: RegFile, first: Reg, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
         for (register_index, register) in first.tuple(part.count).enumerate() {
             if let Some(content) = self.resolve(part.value, part.first + register_index as u8) {

@@ -23,12 +23,12 @@ impl fmt::Display for CheckError {
 
 impl std::error::Error for CheckError {}
 
-/// Returns an error with this message.
+/// Returns a verification error with this message.
 pub(super) fn error<T>(message: String) -> Result<T, CheckError> {
     Err(CheckError { message })
 }
 
-/// A location that holds one register's worth of data.
+/// A register, or a word of a spill slot: a location whose content the verifier tracks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Location {
     /// A physical register.
@@ -59,18 +59,18 @@ impl PartialOrd for Location {
     }
 }
 
-/// One register's worth of data.
+/// The content that one register, or one word of a spill slot, has or must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// One register of an SSA value: the value, and the index of the register in it.
+    /// One register of an SSA value: the value, and the index of the register in the tuple, counted from 0.
     ValueRegister(Value, u8),
     /// A 32-bit integer, or a predicate as 0 or 1.
     Integer(u32),
-    /// A word of a constant bank, or an address that the linker resolves.
+    /// A 4-byte word of a constant bank, or an address that the linker resolves, as an operand of a move.
     ConstantOperand(OperandKind),
 }
 
-/// The content that each location must have at one point of the function.
+/// The demands at one point of the function: the content that each location must have.
 pub(super) type Demands = BTreeMap<Location, Content>;
 
 /// Adds a demand that `location` holds `content`. Returns an error if there is already a demand for other content; its message names the

@@ -11,11 +11,11 @@ use crate::registers::Reg;
 pub(super) enum MoveSource {
     /// A register or spill slot.
     Location(Location),
-    /// A constant.
+    /// A constant: its content.
     Content(Content),
 }
 
-/// A move of one register or word: its destination and its source.
+/// A move of one register or 4-byte word, as (destination, source).
 pub(super) type InsertedMove = (Location, MoveSource);
 
 impl Checker<'_> {
@@ -54,7 +54,7 @@ impl Checker<'_> {
             && sources.iter().all(|source| !matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. }))
     }
 
-    /// Returns the first single-register move that an inserted instruction makes; `None` if it is not a move.
+    /// Returns the first single-register move that an inserted instruction makes, as (destination, source); `None` if it is not a move.
     pub(super) fn as_move(&self, inst: Inst) -> Option<InsertedMove> {
         self.as_moves(inst)?.into_iter().next()
     }
@@ -91,7 +91,8 @@ impl Checker<'_> {
         let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return None };
         let is_partial = is_move_opcode(opcode) && !modifiers.is_empty();
         let from = match source.kind {
-            // With a modifier, such as in `LDC.U8`, it moves only a part of the source. It may still be a rematerialized instruction.
+            // An instruction with a modifier, such as `LDC.U8`, copies only a part of its source, so it is no move. It may still be a
+            // rematerialized instruction.
             _ if is_partial => MoveSource::Content(Content::ConstantOperand(OperandKind::Undefined)),
             OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
                 MoveSource::Location(Location::Register(file, Reg::new(first)))

@@ -1,7 +1,7 @@
 //! Verifies that an allocated function computes the same values as the SSA function it was made from. Shares no logic with the allocator.
 //!
 //! The verifier is a backward data-flow analysis, as in Rideau and Leroy 2010, "Validating Register Allocation and Spilling". The fact it
-//! propagates is a *demand*: this register (or slot) must hold that part of that SSA value here.
+//! propagates is a *demand*: at this point, a register (or spill slot) must hold a certain part of a certain SSA value.
 //!
 //! - An instruction that reads a register adds a demand: the register must hold the value that the original instruction reads.
 //! - A move, spill load or spill store passes the demand on its destination to its source.
@@ -44,12 +44,12 @@ use crate::registers::Reg;
 pub fn check(before: &Function, after: &Function, env: &Environment, allocation: &Allocation) -> Result<(), CheckError> {
     let checker = Checker::new(before, after, env, allocation);
     checker.check_shape()?;
-    checker.solve()
+    checker.solve_demands()
 }
 
 impl Checker<'_> {
     /// Computes the demands at the start of every block by iteration to a fixed point, and checks those at the start of the function.
-    fn solve(&self) -> Result<(), CheckError> {
+    fn solve_demands(&self) -> Result<(), CheckError> {
         let blocks = self.new.blocks.len();
         let predecessors = self.predecessors();
         let mut at_start: IndexVec<Block, Demands> = IndexVec::filled(blocks, Demands::new());
@@ -117,7 +117,7 @@ impl Checker<'_> {
         successor_demands: &Demands,
         demands: &mut Demands,
     ) -> Result<(), CheckError> {
-        // Phis name the predecessors in the old function. For a block on a split edge this is its only predecessor.
+        // Phis name predecessors in the old function. If `from` is a new block on a split edge, that is the only predecessor of `from`.
         let mut origin = from;
         while !self.is_old_block(origin) {
             let [only] = predecessors[origin][..] else {
@@ -147,7 +147,7 @@ impl Checker<'_> {
         let insts = &self.new.blocks[block].insts;
         let empty = Vec::new();
         let old = if self.is_old_block(block) { &self.old.blocks[block].insts } else { &empty };
-        // `KEEP` is a pseudo operation that the new block does not have, so the old block is walked in parallel to find its position.
+        // The new block has no `KEEP`, a pseudo operation that is deleted. So the old block is walked in parallel to find its position.
         let mut keeps = old.iter().rev().peekable();
         let mut at = insts.len();
         while at > 0 {

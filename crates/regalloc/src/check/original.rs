@@ -71,7 +71,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Adds the demands of a source, and checks that its registers are valid.
+    /// Adds demands that the registers of a source hold the value that the original instruction reads, and checks that they are valid.
     fn demand_source(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
             && let Some(content) = before.part().is_none().then(|| constant_content(before, 0)).flatten()
@@ -98,7 +98,7 @@ impl Checker<'_> {
         self.demand_part(part, file, Reg::new(first), demands, inst)
     }
 
-    /// Adds the demand of a guard on its predicate register, and checks that the guard is otherwise unchanged.
+    /// Adds the demand that the predicate register of a guard holds the original predicate. Checks that the guard is otherwise unchanged.
     fn demand_guard(&self, inst: Inst, before: Option<Guard>, after: Option<Guard>, demands: &mut Demands) -> Result<(), CheckError> {
         match (before, after) {
             (None, None) => Ok(()),
@@ -176,7 +176,7 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that an operand that is not a value is unchanged. Branch targets may change, because edges are split.
+/// Checks that the allocator has not changed an operand that is no SSA value. Branch targets may change, because edges are split.
 fn check_unchanged(inst: Inst, before: &Operand, after: &Operand) -> Result<(), CheckError> {
     let is_target = matches!((before.kind, after.kind), (OperandKind::Block(_), OperandKind::Block(_)));
     if before == after || is_target {

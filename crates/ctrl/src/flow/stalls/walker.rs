@@ -7,11 +7,13 @@ use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::SmallVec;
 
 use super::super::MachineCode;
-use super::super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, latency_requirement};
-use super::{BOARDS, BlockEndState, LONG_AGO, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles};
+use super::super::reg_access::{Drain, InstAccesses, REGISTER_NUMBERS, Register, file_of, latency_requirement};
+use super::{
+    BlockEndState, LONG_AGO, SCOREBOARD_COUNT, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles,
+};
 
 /// Maximum number of instructions to search backward for one that waits for a scoreboard and hides a stall before it.
-const MAX_SEARCH: usize = 16;
+const MAX_WAIT_DISTANCE: usize = 16;
 
 /// State of the walk over the blocks.
 pub(super) struct StallWalker<'a> {
@@ -25,21 +27,22 @@ pub(super) struct StallWalker<'a> {
     rules: &'a ControlRules,
     /// The control word of each instruction. The walk lengthens the stalls in them.
     controls: &'a mut [Control],
-    /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
+    /// For each register: its recent accesses. All times in this struct are in cycles from the start of the block that is walked, and
+    /// negative for events of earlier blocks.
     accesses: Vec<SmallVec<[TimedAccess; 4]>>,
-    /// Registers whose lists may have entries, to clear them before the next block.
+    /// Registers that may have entries in `accesses`, which are cleared before the next block.
     used_registers: Vec<Register>,
     /// For each scoreboard: issue time and position of the last instruction that set it.
-    last_setters: [(i64, u32); BOARDS],
+    last_setters: [(i64, u32); SCOREBOARD_COUNT],
     /// Issue time and position of the last thread-block barrier (`BAR`).
     last_block_barrier: (i64, u32),
-    /// For each unit: issue time and position of the last instruction of this block that uses it.
+    /// For each functional unit: issue time and position of the last instruction of this block that uses the unit.
     last_use_of_unit: Vec<(i64, u32)>,
     /// The shortfalls and stall parts found so far.
     pub(super) summary: StallSummary,
 }
 
-/// Number of cycles missing before an instruction may issue, and the cause; 0 or negative if none are missing.
+/// Number of cycles missing before an instruction may issue (0 or negative if none are missing), and the reason for the delay.
 type MissingCycles = (i64, StallCause);
 
 impl<'a> StallWalker<'a> {
@@ -60,17 +63,17 @@ impl<'a> StallWalker<'a> {
             rules,
             controls,
             // `vec!` would clone an empty list for each register, which takes ten times as long.
-            accesses: repeat_with(SmallVec::new).take(REGISTERS).collect(),
+            accesses: repeat_with(SmallVec::new).take(REGISTER_NUMBERS).collect(),
             used_registers: Vec::new(),
-            last_setters: [(-LONG_AGO, 0); BOARDS],
+            last_setters: [(-LONG_AGO, 0); SCOREBOARD_COUNT],
             last_block_barrier: (-LONG_AGO, 0),
             last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
             summary: StallSummary { shortfalls: Vec::new(), parts },
         }
     }
 
-    /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
-    pub(super) fn walk(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
+    /// Walks a block, whose start has the state `entry`, and lengthens its stalls where cycles are missing. Returns the state at its end.
+    pub(super) fn walk_block(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
         for register in self.used_registers.drain(..) {
             self.accesses[usize::from(register)].clear();
         }
@@ -129,7 +132,7 @@ impl<'a> StallWalker<'a> {
         }
     }
 
-    /// Records the register accesses and other events of an instruction that issues at time `current_cycle`.
+    /// Records the register accesses, scoreboards and unit use of an instruction that issues at time `current_cycle`.
     fn record_issue(&mut self, position: usize, current_cycle: i64) {
         let inst_accesses = &self.inst_accesses[position];
         let first = position as u32;
@@ -169,8 +172,8 @@ impl<'a> StallWalker<'a> {
         let Some(wait) = self.find_covering_wait(start, position, current_cycle, missing) else {
             return self.lengthen_stalls(start, position, position, missing, cause);
         };
-        // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
-        // instruction, and may cover the other latencies as well. The rest is added before the wait.
+        // A longer stall before the waiting instruction does not help latencies that start at that instruction or after it. Their missing
+        // cycles are added directly before `position`, and may cover the other latencies as well. The rest is added before the wait.
         let (missing, cause) = self.missing_cycles(position, current_cycle, &|first| (wait..position).contains(&first));
         let added = if missing > 0 { self.lengthen_stalls(start, position, position, missing, cause) } else { 0 };
         let (missing, cause) = self.missing_cycles(position, current_cycle + added, &|_| true);
@@ -180,8 +183,8 @@ impl<'a> StallWalker<'a> {
         added + self.lengthen_stalls(start, wait, position, missing, cause)
     }
 
-    /// Returns the largest number of cycles missing before an instruction that would issue at `current_cycle`. Register dependences on
-    /// instructions for which `counts` is false are ignored.
+    /// Returns the largest number of cycles missing, for any cause, before the instruction at `position`, which would issue at time
+    /// `current_cycle`. Ignores register dependences on instructions at positions for which `counts` is false.
     fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
@@ -193,20 +196,20 @@ impl<'a> StallWalker<'a> {
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
                 for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
-                    let (missing, cause) = self.missing_for_access(access, reg_access.port, write, current_cycle);
+                    let (missing, cause) = self.cycles_missing_after(access, reg_access.port, write, current_cycle);
                     report(missing, cause);
                 }
             }
         }
-        self.missing_for_boards_and_bar(position, current_cycle, &self.last_setters, self.last_block_barrier, &mut report);
-        // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
+        self.report_missing_for_boards_and_bar(position, current_cycle, &self.last_setters, self.last_block_barrier, &mut report);
+        // The number of cycles depends on the earlier instruction, which keeps the unit busy, and not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             report(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
         if inst_accesses.drain == Drain::Everything {
-            // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
+            // All results of fixed latency must be written when the callee starts, which is at the end of this instruction's own stall.
             let after = min_issue_distance(self.controls[position]);
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
@@ -218,9 +221,9 @@ impl<'a> StallWalker<'a> {
         worst
     }
 
-    /// Returns the cycles missing between an earlier access and one at `current_cycle` through `port`. Two reads never depend on each
-    /// other.
-    fn missing_for_access(&self, access: &TimedAccess, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
+    /// Returns the number of cycles missing between an earlier register access and a second access to the same register, through `port`, at
+    /// time `current_cycle`; `write` says whether the second access writes. Two reads never depend on each other.
+    fn cycles_missing_after(&self, access: &TimedAccess, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
         let kind = match (access.write, write) {
             (true, false) => DependenceKind::Raw,
             (false, true) => DependenceKind::War,
@@ -232,13 +235,13 @@ impl<'a> StallWalker<'a> {
         (i64::from(cycles) - (current_cycle - access.issued_at), cause)
     }
 
-    /// Calls `report` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
-    /// thread-block barrier.
-    fn missing_for_boards_and_bar(
+    /// Calls `report` with the number of cycles missing before an instruction, and the cause: once for each scoreboard that the instruction
+    /// waits for, and once for the last thread-block barrier (`BAR`).
+    fn report_missing_for_boards_and_bar(
         &self,
         position: usize,
         current_cycle: i64,
-        last_setters: &[(i64, u32); BOARDS],
+        last_setters: &[(i64, u32); SCOREBOARD_COUNT],
         last_block_barrier: (i64, u32),
         report: &mut dyn FnMut(i64, StallCause),
     ) {
@@ -265,9 +268,9 @@ impl<'a> StallWalker<'a> {
     /// the number of cycles added, and records the rest as a shortfall.
     fn lengthen_stalls(&mut self, start: usize, place: usize, position: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
-        // Stalls before the instruction whose latency has to pass do not count. If that instruction is at `position` or after it, it is of an
-        // earlier iteration of the loop, and all stalls of the block count. The other causes need few cycles; for them only the last stall is
-        // lengthened.
+        // Stalls before the instruction whose latency has to pass do not count. If that instruction is at `position` or after it, it is of
+        // an earlier iteration of the loop, and all stalls of the block count. The other causes need few cycles; for them only the last
+        // stall is lengthened.
         let start = match cause {
             StallCause::Register { first, .. } | StallCause::ControlTransfer { first } if first as usize >= position => start,
             StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => start.max(first as usize),
@@ -277,7 +280,7 @@ impl<'a> StallWalker<'a> {
         for at in best.into_iter().chain((start..position).rev()) {
             let added = self.lengthen_stall(at, left, cause, position);
             left -= added;
-            // The instructions after this stall have been recorded already, and now issue later.
+            // The events of the instructions after this stall have been recorded already; these instructions now issue later.
             if added > 0 && at + 1 < position {
                 (at + 1..position).for_each(|moved| self.postpone_events(moved, added));
             }
@@ -289,11 +292,12 @@ impl<'a> StallWalker<'a> {
         missing - left
     }
 
-    /// Returns the last of the [`MAX_SEARCH`] instructions before `position` that usually waits at least `cycles` for a scoreboard. `None`
-    /// if there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
+    /// Returns the position of the last of the [`MAX_WAIT_DISTANCE`] instructions before `position` that usually waits at least `cycles`
+    /// cycles for a scoreboard. `None` if there is none, or if a variable-latency instruction comes between the two: a longer stall would
+    /// delay that instruction.
     fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
         let mut at = current_cycle;
-        for second in (start.max(position.saturating_sub(MAX_SEARCH)) + 1..position).rev() {
+        for second in (start.max(position.saturating_sub(MAX_WAIT_DISTANCE)) + 1..position).rev() {
             at -= min_issue_distance(self.controls[second]);
             let inst_accesses = &self.inst_accesses[second];
             if inst_accesses.late_results || inst_accesses.late_reads {
@@ -306,11 +310,11 @@ impl<'a> StallWalker<'a> {
         None
     }
 
-    /// Returns the number of cycles that instruction `second`, which comes up for issue at time `at`, usually waits for scoreboards that
-    /// instructions of its block have set. `start` is the first instruction of the block.
+    /// Returns the number of cycles that instruction `second`, which could issue at time `at` but for its wait mask, usually waits for
+    /// scoreboards that instructions of its block have set. `start` is the first instruction of the block.
     fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
         let wait = self.controls[second].wait;
-        let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
+        let boards = (0..SCOREBOARD_COUNT).filter(|board| wait >> board & 1 == 1);
         let left = boards.map(|board| {
             let (last_setters, first) = self.last_setters[board];
             if !(start..second).contains(&(first as usize)) || last_setters < 0 {
@@ -323,8 +327,8 @@ impl<'a> StallWalker<'a> {
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to the stall of instruction `at`, up to the maximum stall, because instruction `second` must not issue
-    /// earlier. Returns the number of cycles added.
+    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, up to the maximum stall, because the instruction at
+    /// position `second` must not issue earlier. Returns the number of cycles added.
     fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
@@ -345,7 +349,8 @@ impl<'a> StallWalker<'a> {
         let inst_accesses = &self.inst_accesses[position];
         let mut registers: SmallVec<[Register; 16]> =
             inst_accesses.reads.iter().chain(&inst_accesses.writes).map(|reg_access| reg_access.register).collect();
-        // Each register once: the list of a register that is both read and written has both accesses, and each may only move once.
+        // Visit each register once: the access list of a register that the instruction both reads and writes has both accesses, and each of
+        // them may be postponed only once.
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
@@ -382,7 +387,7 @@ impl<'a> StallWalker<'a> {
                     // The accesses are sorted by register.
                     let from = state.accesses.partition_point(|access| access.register < reg_access.register);
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
-                        let (missing, cause) = self.missing_for_access(
+                        let (missing, cause) = self.cycles_missing_after(
                             &TimedAccess { issued_at: -access.issued_at, ..*access },
                             reg_access.port,
                             write,
@@ -414,7 +419,7 @@ impl<'a> StallWalker<'a> {
             let access = TimedAccess { issued_at: -access.issued_at, ..*access };
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
-                    let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
+                    let (missing, cause) = self.cycles_missing_after(&access, reg_access.port, write, 0);
                     report(missing, cause);
                 }
             }
@@ -427,7 +432,13 @@ impl<'a> StallWalker<'a> {
             }
         }
         let last_setters = state.last_setters.map(|(age, first)| (-age, first));
-        self.missing_for_boards_and_bar(position, 0, &last_setters, (-state.last_block_barrier.0, state.last_block_barrier.1), &mut report);
+        self.report_missing_for_boards_and_bar(
+            position,
+            0,
+            &last_setters,
+            (-state.last_block_barrier.0, state.last_block_barrier.1),
+            &mut report,
+        );
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;
@@ -440,7 +451,7 @@ impl<'a> StallWalker<'a> {
     }
 }
 
-/// Adds a part to a stall. A block may be walked several times; cycles with the same cause become one part.
+/// Adds a part to the parts of a stall. A block may be walked several times; cycles with the same cause become one part.
 fn add_part(parts: &mut StallParts, part: StallPart) {
     match parts.iter_mut().find(|known| known.cause == part.cause && known.second == part.second) {
         Some(known) => known.cycles += part.cycles,
@@ -448,7 +459,8 @@ fn add_part(parts: &mut StallParts, part: StallPart) {
     }
 }
 
-/// Returns the minimum number of cycles until the next instruction issues. A stall of 0 takes two cycles (measured).
+/// Returns the minimum number of cycles from an instruction with this control word to the next one. A stall of 0 takes two cycles
+/// (measured).
 fn min_issue_distance(control: Control) -> i64 {
     if control.stall == 0 { 2 } else { control.stall.into() }
 }

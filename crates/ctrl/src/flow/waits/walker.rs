@@ -6,27 +6,27 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
-use super::super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, latency_requirement};
+use super::super::reg_access::{Drain, InstAccesses, REGISTER_NUMBERS, RegAccess, Register, latency_requirement};
 use super::{CarriedInst, Wait, WaitCause, WaitedEvent};
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
-const MAX_PER_REGISTER: usize = 16;
-/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`WaitWalker::limit_carried`].
-const MAX_CARRIED: usize = 128;
-/// Number of in-flight readers, and of writers, that a reduced state keeps for each register: one for each of two joining paths. The first
-/// instruction of the block waits for the others.
-const KEPT_PER_REGISTER: usize = 2;
+const MAX_IN_FLIGHT_PER_REGISTER: usize = 16;
+/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`WaitWalker::limit_carried_accesses`].
+const MAX_CARRIED_INSTS: usize = 128;
+/// Number of in-flight readers, and also of in-flight writers, of each register that remain in a reduced state: one for each of two joining
+/// paths. The first instruction of the block waits for the others.
+const CARRIED_PER_REGISTER: usize = 2;
 /// Maximum number of in-flight loads without a destination register. Beyond that, the next one waits for the oldest.
 const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
 const MAX_IN_ORDER_GROUPS: usize = 32;
 
 /// Number of predicate registers of a thread, PT included.
-const PREDICATES: usize = 8;
+const PREDICATE_COUNT: usize = 8;
 /// The [`Register`] number of the first predicate.
 const FIRST_PREDICATE: usize = 256;
 
-/// An instruction that was put in flight during the walk over one block. It stays in the list after it is done.
+/// An instruction that was put in flight during the walk over one block. It is kept in [`WaitWalker::tracked_insts`] after it is done.
 #[derive(Clone, Copy, Debug)]
 struct InFlightInst {
     /// Position of the instruction in the code.
@@ -37,11 +37,12 @@ struct InFlightInst {
     write_entries: u16,
     /// Number of entries for this instruction in the lists of [`WaitWalker::readers`].
     read_entries: u16,
-    /// Whether its results are outstanding.
+    /// Whether the instruction has not written its results yet.
     results_pending: bool,
-    /// Whether its sources are still unread.
+    /// Whether the instruction has not read its sources yet.
     reads_pending: bool,
-    /// Whether waiting for it implies that older instructions of its in-order group are done: it was issued in this block and has no guard.
+    /// Whether a wait for this instruction implies that older instructions of its in-order group are done: that is so if it was issued in
+    /// this block and has no guard.
     in_order_guarantee: bool,
 }
 
@@ -50,7 +51,7 @@ struct InFlightInst {
 struct InFlightAccess {
     /// The instruction, as an index into [`WaitWalker::tracked_insts`].
     flight: u32,
-    /// Its access to the register.
+    /// The instruction's access to the register.
     reg_access: RegAccess,
 }
 
@@ -80,7 +81,7 @@ pub(super) struct WaitWalker<'a> {
     writers: Vec<AccessList>,
     /// For each register: the in-flight instructions that have not read it yet, and stale entries.
     readers: Vec<AccessList>,
-    /// Registers whose lists may have entries, to clear them before the next block.
+    /// Registers whose lists in `writers` and `readers` may have entries, which are cleared before the next block.
     used_registers: Vec<Register>,
     /// For each group of instructions that finish in order ([`InstAccesses::completion_group`]): its in-flight instructions.
     completion_groups: Vec<InOrderGroup>,
@@ -96,10 +97,10 @@ pub(super) struct WaitWalker<'a> {
     /// Indices in `tracked_insts` of the fences that the next instruction has to wait for.
     fences: Vec<u32>,
     /// For each predicate register: the rank (position in the order of issue) of its last write.
-    predicate_write_rank: [u32; PREDICATES],
+    predicate_write_rank: [u32; PREDICATE_COUNT],
     /// Rank of the next instruction, its position in the order of issue within the block.
     issue_rank: u32,
-    /// In-flight instructions that the current instruction has to wait for: rank, index in `tracked_insts`, event, cause.
+    /// In-flight instructions that the current instruction has to wait for, as (issue rank, index in `tracked_insts`, event, cause).
     needed: Vec<(u32, u32, WaitedEvent, WaitCause)>,
     /// The instructions that may be in flight at the end of the last block walked, sorted by position.
     exit_state: Vec<CarriedInst>,
@@ -116,8 +117,8 @@ impl<'a> WaitWalker<'a> {
             recorded_waits: None,
             tracked_insts: Vec::new(),
             // `vec!` would clone an empty list for each register, which takes ten times as long.
-            writers: repeat_with(AccessList::new).take(REGISTERS).collect(),
-            readers: repeat_with(AccessList::new).take(REGISTERS).collect(),
+            writers: repeat_with(AccessList::new).take(REGISTER_NUMBERS).collect(),
+            readers: repeat_with(AccessList::new).take(REGISTER_NUMBERS).collect(),
             used_registers: Vec::new(),
             completion_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
             read_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
@@ -125,7 +126,7 @@ impl<'a> WaitWalker<'a> {
             loads_without_result: Vec::new(),
             product_group_ends: Vec::new(),
             fences: Vec::new(),
-            predicate_write_rank: [0; PREDICATES],
+            predicate_write_rank: [0; PREDICATE_COUNT],
             issue_rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
@@ -133,7 +134,7 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Resets the state for the next block.
+    /// Removes all in-flight instructions and register lists before the walk over the next block.
     fn clear(&mut self) {
         for register in self.used_registers.drain(..) {
             self.writers[usize::from(register)].clear();
@@ -152,8 +153,9 @@ impl<'a> WaitWalker<'a> {
         self.issue_rank = 1;
     }
 
-    /// Walks a block, given by its instructions, from the given state. Returns the instructions in flight at its end, sorted by position.
-    pub(super) fn walk(&mut self, state: &[CarriedInst], range: std::ops::Range<usize>) -> &[CarriedInst] {
+    /// Walks the block with the instructions at positions `range`; `state` has the instructions in flight at its start. Returns the
+    /// instructions in flight at its end, sorted by position.
+    pub(super) fn walk_block(&mut self, state: &[CarriedInst], range: std::ops::Range<usize>) -> &[CarriedInst] {
         self.clear();
         for carried in state {
             self.put_in_flight(carried.position as usize, carried.results_pending, carried.reads_pending, false);
@@ -163,17 +165,17 @@ impl<'a> WaitWalker<'a> {
         self.predicate_write_rank.fill(self.issue_rank);
         self.issue_rank += 1;
         self.needed.clear();
-        if state.len() > MAX_CARRIED && !range.is_empty() {
-            self.limit_carried();
+        if state.len() > MAX_CARRIED_INSTS && !range.is_empty() {
+            self.limit_carried_accesses();
         }
         for position in range {
-            self.issue(position);
+            self.issue_inst(position);
         }
         self.compute_exit_state();
         &self.exit_state
     }
 
-    /// Computes the state at the end of the block.
+    /// Computes `exit_state`, the instructions that may be in flight at the end of the block.
     fn compute_exit_state(&mut self) {
         self.exit_state.clear();
         for &id in &self.maybe_in_flight {
@@ -199,9 +201,9 @@ impl<'a> WaitWalker<'a> {
     }
 
     /// Processes one instruction: finds the in-flight instructions that it has to wait for, waits for them, and puts it in flight.
-    fn issue(&mut self, position: usize) {
+    fn issue_inst(&mut self, position: usize) {
         let inst_accesses = &self.inst_accesses[position];
-        // A fence is complete only when it is done, so the instruction directly after it waits.
+        // A fence orders memory accesses only once it is complete, so the instruction directly after it waits for it.
         for id in std::mem::take(&mut self.fences) {
             self.require_event(id, WaitedEvent::Results, WaitCause::Fence);
             self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
@@ -212,7 +214,7 @@ impl<'a> WaitWalker<'a> {
                 self.remove_done();
                 for at in 0..self.maybe_in_flight.len() {
                     let id = self.maybe_in_flight[at];
-                    // One wait is enough: finished results imply that the sources have been read.
+                    // One wait for each in-flight instruction is enough: written results imply that the sources have been read.
                     let event = if self.tracked_insts[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
                     self.require_event(id, event, WaitCause::ControlTransfer);
                 }
@@ -235,7 +237,7 @@ impl<'a> WaitWalker<'a> {
         if let Drain::Groups(left) = inst_accesses.drain {
             self.finish_product_groups(left);
         }
-        // No register list bounds the number of loads without a destination register, so they are counted here.
+        // The limit on in-flight accesses to a register does not apply to loads without a destination register, so they are counted here.
         let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
         if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
             let oldest = self.loads_without_result.remove(0);
@@ -307,7 +309,8 @@ impl<'a> WaitWalker<'a> {
         }
         self.mark_done(id, event);
         let inst_accesses = &self.inst_accesses[flight.position as usize];
-        // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
+        // A wait for a guarded instruction, which may not have been executed, implies nothing about others. Neither does a wait for an
+        // instruction carried into the block, whose position in the order of issue is unknown.
         if !flight.in_order_guarantee {
             return;
         }
@@ -321,7 +324,7 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Marks an event of the in-flight instruction `id` as done. Finished results imply that the sources have been read.
+    /// Marks an event of the in-flight instruction `id` as done. Written results imply that the sources have been read.
     fn mark_done(&mut self, id: u32, event: WaitedEvent) {
         let flight = &mut self.tracked_insts[id as usize];
         flight.reads_pending = false;
@@ -330,8 +333,8 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Marks an event as done for all instructions of an in-order group that were issued before `rank`. Each instruction is visited once,
-    /// so this takes amortized constant time.
+    /// Marks an event as done for all instructions of an in-order group whose issue rank is lower than `rank`. Each instruction is visited
+    /// once, so this takes amortized constant time.
     fn mark_older_done(&mut self, group: u8, event: WaitedEvent, rank: u32) {
         let group = usize::from(group);
         loop {
@@ -375,8 +378,8 @@ impl<'a> WaitWalker<'a> {
         self.maybe_in_flight.retain(|&id| tracked_insts[id as usize].results_pending || tracked_insts[id as usize].reads_pending);
     }
 
-    /// Puts an instruction in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is issued in
-    /// this block, and not carried into it.
+    /// Adds an instruction to those in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is
+    /// issued in this block, and not carried into it.
     fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
         let inst_accesses = &self.inst_accesses[position];
         let id = self.tracked_insts.len() as u32;
@@ -424,7 +427,7 @@ impl<'a> WaitWalker<'a> {
     fn add_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
         let at = usize::from(reg_access.register);
         let is_results = event == WaitedEvent::Results;
-        // Carried into the block: its position among the others is unknown, so it replaces nothing.
+        // The position of an instruction carried into the block among the others is unknown, so its entry replaces no other entry.
         if self.tracked_insts[id as usize].issue_rank == 0 {
             let flight = &mut self.tracked_insts[id as usize];
             *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
@@ -453,9 +456,9 @@ impl<'a> WaitWalker<'a> {
             let other = &self.inst_accesses[flight.position as usize];
             // A guarded in-flight instruction may replace one with the same guard if the predicate has not been written since: both are
             // executed, or neither is.
-            let stands_for =
+            let implies_other =
                 in_order_guarantee || other.guard == inst_accesses.guard && written.is_some_and(|written| written < flight.issue_rank);
-            if own.is_none() || group(other) != own || !stands_for {
+            if own.is_none() || group(other) != own || !implies_other {
                 return true;
             }
             let left = if is_results { &mut flight.write_entries } else { &mut flight.read_entries };
@@ -483,15 +486,16 @@ impl<'a> WaitWalker<'a> {
         written.is_some_and(|&written| written < flight.issue_rank)
     }
 
-    /// Makes the current instruction wait for the oldest late reader of a register if there are [`MAX_PER_REGISTER`] of them.
+    /// Makes the current instruction wait for the oldest in-flight reader of a register if there are [`MAX_IN_FLIGHT_PER_REGISTER`]
+    /// in-flight readers.
     fn limit_readers(&mut self, register: Register) {
-        if self.readers[usize::from(register)].len() < MAX_PER_REGISTER {
+        if self.readers[usize::from(register)].len() < MAX_IN_FLIGHT_PER_REGISTER {
             return;
         }
         let tracked_insts = &self.tracked_insts;
         let list = &mut self.readers[usize::from(register)];
         list.retain(|entry| tracked_insts[entry.flight as usize].reads_pending);
-        if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
+        if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_IN_FLIGHT_PER_REGISTER) {
             self.needed.push((
                 self.tracked_insts[oldest.flight as usize].issue_rank,
                 oldest.flight,
@@ -501,14 +505,14 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Makes the first instruction of the block wait for all but [`KEPT_PER_REGISTER`] in-flight accesses of each register. Without this,
-    /// in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost would
-    /// be quadratic.
-    fn limit_carried(&mut self) {
+    /// Makes the first instruction of the block wait for all but [`CARRIED_PER_REGISTER`] in-flight accesses of each register. Without
+    /// this, in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost
+    /// would be quadratic.
+    fn limit_carried_accesses(&mut self) {
         for &register in &self.used_registers {
             for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
-                let more = list.len().saturating_sub(KEPT_PER_REGISTER);
+                let more = list.len().saturating_sub(CARRIED_PER_REGISTER);
                 self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
             }
         }
@@ -533,14 +537,14 @@ impl<'a> WaitWalker<'a> {
         for (place, entry) in list.iter().enumerate() {
             let flight = self.tracked_insts[entry.flight as usize];
             let before = &self.inst_accesses[flight.position as usize];
-            // In a group that finishes in order, the older result is written first anyway. In a group that reads in order, the older
-            // instruction has read its sources before the newer one starts.
+            // In a group of instructions that finish in order, the older result is written first anyway. In a group that reads sources in
+            // order, the older instruction has read its sources before the newer one starts.
             let in_order = match kind {
                 DependenceKind::Waw => before.completion_group.is_some() && before.completion_group == after.completion_group,
                 DependenceKind::War => before.read_group.is_some() && before.read_group == after.read_group,
                 DependenceKind::Raw => false,
             };
-            let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
+            let is_full = list.len() >= MAX_IN_FLIGHT_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
             let takes_scoreboard = || {
                 latency_requirement(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded)
                     .scoreboard
