@@ -155,14 +155,14 @@ impl SetHash {
 }
 
 // Factors that make the sets of one record distinguishable. They are odd, so the multiplication is invertible modulo 2^64.
-const READS: u64 = 0xd6e8_feb8_6659_fd93;
-const FENCES: u64 = 0xa076_1d64_78bd_642f;
-const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
-const SYNCS: u64 = 0x8ebc_6af0_9c88_c6e3;
-const EXCHANGES: u64 = 0x5895_65a4_f3b2_7d3d;
-const BARRIERS: u64 = 0xc2b2_ae3d_27d4_eb4f;
+const READS_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
+const FENCES_FACTOR: u64 = 0xa076_1d64_78bd_642f;
+const CONVERGED_FACTOR: u64 = 0xe703_7ed1_a0b4_28db;
+const SYNCS_FACTOR: u64 = 0x8ebc_6af0_9c88_c6e3;
+const EXCHANGES_FACTOR: u64 = 0x5895_65a4_f3b2_7d3d;
+const BARRIERS_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 /// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
-const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
+const SPACE_FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS_ONE: u64 = u64::MAX;
 
@@ -219,7 +219,7 @@ fn replay(
     is_old_order: bool,
 ) -> (Vec<ItemRecord>, FxHashMap<u32, u32>) {
     if is_old_order {
-        find_bases(code, within, bases);
+        record_base_addresses(code, within, bases);
     }
     let mut state = ReplayState::default();
     let mut found = vec![ItemRecord::default(); within.len()];
@@ -234,7 +234,7 @@ fn replay(
 /// Computes the base of each access in the old order.
 ///
 /// The new order uses the same bases: if all reads see the same writers, which is checked separately, then the bases are equal.
-fn find_bases(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
+fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
         let item = &code.items[position];
@@ -264,20 +264,20 @@ impl<'b> ReplayState<'b> {
             OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
             OrderEffect::Clock => {
                 record.ordered_items.add(self.strong);
-                record.ordered_items.add(self.fences.scaled(FENCES));
+                record.ordered_items.add(self.fences.scaled(FENCES_FACTOR));
                 self.strong.add(own);
             }
             OrderEffect::Fence | OrderEffect::Barrier | OrderEffect::Sync => {
                 record.aliasing_accesses = self.accesses;
                 record.ordered_items.add(self.strong);
-                record.ordered_items.add(self.fences.scaled(FENCES));
+                record.ordered_items.add(self.fences.scaled(FENCES_FACTOR));
                 self.fences.add(own);
                 if item.effect != OrderEffect::Fence {
-                    record.ordered_items.add(self.exchanges.scaled(EXCHANGES));
+                    record.ordered_items.add(self.exchanges.scaled(EXCHANGES_FACTOR));
                     self.barriers.add(own);
                 }
                 if item.effect == OrderEffect::Sync {
-                    record.ordered_items.add(self.converged.scaled(CONVERGED));
+                    record.ordered_items.add(self.converged.scaled(CONVERGED_FACTOR));
                     self.syncs.add(own);
                 }
             }
@@ -287,11 +287,11 @@ impl<'b> ReplayState<'b> {
             }
         }
         if item.needs_convergence {
-            record.ordered_items.add(self.syncs.scaled(SYNCS));
+            record.ordered_items.add(self.syncs.scaled(SYNCS_FACTOR));
             self.converged.add(own);
         }
         if item.exchanges_lanes {
-            record.ordered_items.add(self.barriers.scaled(BARRIERS));
+            record.ordered_items.add(self.barriers.scaled(BARRIERS_FACTOR));
             self.exchanges.add(own);
         }
         self.all_items.add(own);
@@ -321,11 +321,11 @@ impl<'b> ReplayState<'b> {
                 continue;
             }
             // The sum of the space includes the accesses of this base, which are subtracted again below.
-            let of_space = SPACES[number];
+            let of_space = SPACE_FACTORS[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
                 record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));
                 if writes {
-                    record.aliasing_accesses.add(hashes.reads.scaled(READS).scaled(factor).scaled(of_space));
+                    record.aliasing_accesses.add(hashes.reads.scaled(READS_FACTOR).scaled(factor).scaled(of_space));
                 }
             };
             // Adds all accesses of the space here; those of this base are subtracted below.
@@ -348,7 +348,7 @@ impl<'b> ReplayState<'b> {
         }
         record.ordered_items = self.fences;
         if access.strong {
-            record.ordered_items.add(self.strong.scaled(READS));
+            record.ordered_items.add(self.strong.scaled(READS_FACTOR));
             self.strong.add(own);
         }
         self.accesses.add(own);

@@ -17,7 +17,7 @@ use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
 /// First class number of our own classes, which the published description of ptxas does not have.
-const OWN_CLASSES: u16 = 1024;
+const FIRST_OWN_CLASS_NUMBER: u16 = 1024;
 
 /// Defines an enumeration for one column of the class table (`classes.tbl`), with the number and the name of each value.
 macro_rules! column {
@@ -107,7 +107,7 @@ impl SchedDescriptor {
         let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
         Ok(SchedDescriptor {
             class,
-            class_number: number("page").unwrap_or(OWN_CLASSES + class.index() as u16),
+            class_number: number("page").unwrap_or(FIRST_OWN_CLASS_NUMBER + class.index() as u16),
             latency_index: number("index").unwrap_or(class.index() as u16),
             pipe: PipeMask::find(text("pipe")?).ok_or_else(|| lacks("pipe"))?,
             sub_class: SubClass::find(text("sub")?).ok_or_else(|| lacks("sub"))?,
@@ -241,13 +241,13 @@ mod tests {
         }
     }
 
-    /// Classes without a number in the description have their own ones, from [`OWN_CLASSES`] on, which all differ.
+    /// Classes without a number in the description have their own ones, from [`FIRST_OWN_CLASS_NUMBER`] on, which all differ.
     #[test]
     fn own_class_numbers_differ_from_the_description() {
         let own = Classes::get().all().filter(|class| class.attribute("page").is_none());
         let mut numbers: Vec<u16> = own.map(|class| SchedDescriptor::of_class(class).unwrap().class_number).collect();
         let count = numbers.len();
-        assert!(count > 1 && numbers.iter().all(|&number| number >= OWN_CLASSES), "{numbers:?}");
+        assert!(count > 1 && numbers.iter().all(|&number| number >= FIRST_OWN_CLASS_NUMBER), "{numbers:?}");
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), count);

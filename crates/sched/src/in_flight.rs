@@ -71,7 +71,7 @@ impl<'m> InFlightResults<'m> {
                 }
             }
         }
-        self.in_flight_at_start = self.remaining();
+        self.in_flight_at_start = self.registers_in_flight();
     }
 
     /// Moves back to the start of the current block.
@@ -111,7 +111,7 @@ impl<'m> InFlightResults<'m> {
         for position in order {
             self.step(code, &code.items[position]);
         }
-        self.in_flight_at_ends[block] = self.remaining();
+        self.in_flight_at_ends[block] = self.registers_in_flight();
     }
 
     /// Forgets all results in flight.
@@ -123,7 +123,7 @@ impl<'m> InFlightResults<'m> {
     }
 
     /// Returns the registers whose results have not arrived yet, in ascending order.
-    fn remaining(&mut self) -> Vec<InFlightRegister> {
+    fn registers_in_flight(&mut self) -> Vec<InFlightRegister> {
         self.maybe_in_flight.sort_unstable();
         self.maybe_in_flight.dedup();
         let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until(register)));

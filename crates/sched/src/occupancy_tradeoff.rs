@@ -5,7 +5,7 @@
 //! whole function for each budget, which multiplies the compile time, and most functions gain next to nothing.
 //!
 //! Therefore only some *blocks* are scheduled again, once per budget: those that wanted more registers and that are not yet at their lower
-//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the register
+//! bound ([`can_save_cycles`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the register
 //! peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best_larger_budget`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
@@ -32,15 +32,15 @@ struct BlockEstimate {
 }
 
 /// Minimum saving, as a fraction of a block's cycles, for which the block is scheduled again.
-const MIN_SAVING: f64 = 0.02;
+const MIN_SAVED_FRACTION: f64 = 0.02;
 
 /// Maximum ratio of the cycles per warp with a larger and with the normal budget, if latency alone limits the resident warps. A lone warp
 /// that takes 0.7 of the time at half of the occupancy has a ratio of 1.4: other warps hid the latency better than its registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVING`] of its cycles.
-pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
-    cycles as f64 * (1.0 - MIN_SAVING) > lower_bound as f64
+/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_FRACTION`] of its cycles.
+pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
+    cycles as f64 * (1.0 - MIN_SAVED_FRACTION) > lower_bound as f64
 }
 
 /// One register budget with the estimates of all blocks under it.

@@ -98,7 +98,7 @@ impl PressureTracker {
         for &group in liveness.live_in {
             if !self.state(group).live {
                 self.states[group as usize].live = true;
-                self.count(code, group, 1);
+                self.add_to_live(code, group, 1);
             }
         }
         self.peak = self.live;
@@ -133,7 +133,7 @@ impl PressureTracker {
     }
 
     /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
-    fn count(&mut self, code: &SchedCode, group: u32, sign: i32) {
+    fn add_to_live(&mut self, code: &SchedCode, group: u32, sign: i32) {
         let group = code.groups()[group as usize];
         if let Some(class) = group.class {
             self.live[class as usize] += sign * i32::from(group.weight);
@@ -172,12 +172,12 @@ impl PressureTracker {
             state.readers = state.readers.saturating_sub(1);
             if state.live && state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(code, group, -1);
+                self.add_to_live(code, group, -1);
             }
         }
         for &group in code.written_groups(item) {
             if !std::mem::replace(&mut self.states[group as usize].live, true) {
-                self.count(code, group, 1);
+                self.add_to_live(code, group, 1);
             }
         }
         for (peak, live) in self.peak.iter_mut().zip(self.live) {
@@ -188,7 +188,7 @@ impl PressureTracker {
             let state = &mut self.states[group as usize];
             if state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(code, group, -1);
+                self.add_to_live(code, group, -1);
             }
         }
     }

@@ -37,7 +37,7 @@ use crate::pressure::PressureTracker;
 use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
 
 /// Number of candidates compared per step.
-const WINDOW: usize = 24;
+const MAX_COMPARED_CANDIDATES: usize = 24;
 /// Maximum number of items in a region. A step is linear in the number of ready items, because undoing it must restore the exact order of
 /// the ready list.
 const LONGEST_REGION: usize = 512;
@@ -287,7 +287,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     fn two_best_candidates(&self) -> (ReadyItem, Option<ReadyItem>) {
         // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
         let mut window: Vec<u32> = self.ready.clone();
-        if window.len() > WINDOW {
+        if window.len() > MAX_COMPARED_CANDIDATES {
             let key = |node: &u32| {
                 (
                     self.earliest[*node as usize].saturating_sub(self.clock.cycle),
@@ -295,8 +295,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
                     *node,
                 )
             };
-            window.select_nth_unstable_by_key(WINDOW, key);
-            window.truncate(WINDOW);
+            window.select_nth_unstable_by_key(MAX_COMPARED_CANDIDATES, key);
+            window.truncate(MAX_COMPARED_CANDIDATES);
         }
         let (mut best, mut second): (Option<ReadyItem>, Option<ReadyItem>) = (None, None);
         for node in window {

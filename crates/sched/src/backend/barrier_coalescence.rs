@@ -28,7 +28,7 @@ use super::rearrange::{ChangeReason, CodeChange, RearrangeContext};
 use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Scopes of `MEMBAR`, smallest first.
-const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
+const FENCE_SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
 
 /// Removes barriers and fences that repeat an earlier one of the same block; the strategy `barrier-coalescence` of the command line.
 pub(super) const BARRIER_COALESCENCE: WeightedVariant = WeightedVariant {
@@ -110,7 +110,7 @@ fn orders_at_least(function: &Function, earlier: Inst, later: Inst) -> bool {
     }
     let scope = |inst: Inst| {
         let [kind, scope] = function.insts[inst].modifiers.as_slice() else { return None };
-        Some((*kind, SCOPES.iter().position(|&name| name == scope.spelling())?))
+        Some((*kind, FENCE_SCOPES.iter().position(|&name| name == scope.spelling())?))
     };
     match (scope(earlier), scope(later)) {
         (Some((kind, large)), Some((other, small))) if first.is_machine(Opcode::MEMBAR) => kind == other && large >= small,

@@ -37,7 +37,7 @@ use crate::pressure::{Counts, PressureTracker};
 /// Maximum number of criteria of a strategy.
 pub(super) const MAX_CRITERIA: usize = 5;
 /// Number of candidates to compare per step: by highest rank, by original order, and by earliest arrival of their operands.
-const WINDOW: (usize, usize, usize) = (14, 8, 8);
+const WINDOW_SIZES: (usize, usize, usize) = (14, 8, 8);
 /// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
 const MAX_EXAMINED_SUCCESSORS: usize = 16;
 /// Minimum latency, in cycles, of an item that should issue early so that other items hide its latency.
@@ -144,7 +144,7 @@ impl Proposal {
     pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
-        let mut proposal = Proposal { peak: peak(groups, &order), order, picks: Vec::new(), length };
+        let mut proposal = Proposal { peak: peak_of_order(groups, &order), order, picks: Vec::new(), length };
         if region.settings.trace {
             let cycles = issue_cycles(region, &proposal.order);
             let pick = |(&node, &cycle): (&u32, &u32)| Pick { picked: start + node as usize, runner_up: None, reason, cycle };
@@ -208,7 +208,7 @@ pub(super) fn excess(peak: &Counts, region: &Region<'_>) -> i32 {
 }
 
 /// Returns the maximum number of live registers of each class for an order.
-pub(super) fn peak(groups: Option<&Groups>, order: &[u32]) -> Counts {
+pub(super) fn peak_of_order(groups: Option<&Groups>, order: &[u32]) -> Counts {
     groups.map_or([0; 4], |groups| {
         let mut live = Live::new(groups, Direction::Forward);
         order.iter().for_each(|&node| live.step(node, &mut |_| {}));
@@ -231,7 +231,7 @@ pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
 
 /// Returns the sum of the cycles until the last item of the region has issued and the cycles until its results are available. After
 /// register allocation the cycles include bank conflicts.
-pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
+pub(super) fn exit_plus_done_cycles(region: &Region<'_>, order: &[u32]) -> u32 {
     let Region { code, graph, costs, settings, .. } = *region;
     let tails = ports::tails(code, graph);
     let is_allocated = settings.stage == AllocationStage::Post;
@@ -286,7 +286,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
     (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).for_each(|node| engine.insert(node, priority));
     while proposal.order.len() < graph.items() {
         let (best, runner_up) = engine.pick(priority);
-        let at = engine.place(&best, priority);
+        let at = engine.issue(&best, priority);
         proposal.length.add(at, graph.tail(best.node));
         proposal.order.push(best.node);
         if analysis.region.settings.trace {
@@ -323,9 +323,9 @@ impl Engine<'_, '_> {
     /// Returns the best candidate, and the runner-up with the criterion that decided. The runner-up is exact only when tracing.
     fn pick(&mut self, priority: &impl Priority) -> (Candidate, Option<(u32, Reason)>) {
         self.advance(priority);
-        let by_rank = self.available.iter().take(WINDOW.0).map(|&(_, node)| node);
-        let by_position = self.by_position.iter().take(WINDOW.1).copied();
-        let by_time = self.waiting.iter().take(WINDOW.2).map(|&(_, node)| node);
+        let by_rank = self.available.iter().take(WINDOW_SIZES.0).map(|&(_, node)| node);
+        let by_position = self.by_position.iter().take(WINDOW_SIZES.1).copied();
+        let by_time = self.waiting.iter().take(WINDOW_SIZES.2).map(|&(_, node)| node);
         let mut window: Vec<u32> = by_rank.chain(by_position).chain(by_time).collect();
         window.sort_unstable();
         window.dedup();
@@ -383,7 +383,7 @@ impl Engine<'_, '_> {
     }
 
     /// Issues a candidate and returns its issue cycle.
-    fn place(&mut self, best: &Candidate, priority: &mut impl Priority) -> u32 {
+    fn issue(&mut self, best: &Candidate, priority: &mut impl Priority) -> u32 {
         let (analysis, graph, node) = (self.analysis, self.analysis.region.graph, best.node);
         let earliest = self.earliest[node as usize];
         self.by_position.remove(&node);

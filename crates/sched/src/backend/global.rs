@@ -48,7 +48,7 @@ use crate::score::LOOP_MODEL;
 const MAX_BLOCKS_BETWEEN: usize = 8;
 
 /// Maximum number of instructions of a function that this strategy changes. Each move takes time linear in the size of two blocks.
-const LARGEST_FUNCTION: usize = 20_000;
+const MAX_FUNCTION_INSTRUCTIONS: usize = 20_000;
 
 /// Moves instructions between blocks where that is safe; the strategy `global` of the command line.
 pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
@@ -59,7 +59,7 @@ pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
 
 /// Changes a function as the module comment describes. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
-    if function.inst_count() > LARGEST_FUNCTION {
+    if function.inst_count() > MAX_FUNCTION_INSTRUCTIONS {
         return Vec::new();
     }
     let mut changes = sink(function, context);

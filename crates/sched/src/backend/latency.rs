@@ -61,9 +61,9 @@ impl Priority for ByMemoryPath {
 }
 
 /// Starts loads, and the instructions that their addresses need, as early as possible; the strategy `latency` of the command line.
-pub(super) struct Latency;
+pub(super) struct LatencyScheduling;
 
-impl Strategy for Latency {
+impl Strategy for LatencyScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "latency"
@@ -117,7 +117,7 @@ mod tests {
         let lines = chain_and_load();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let bench = TestRegion::new(&lines);
-        let (schedule, _) = bench.run(&Latency, &[2, 10], &[10, 21]);
+        let (schedule, _) = bench.run(&LatencyScheduling, &[2, 10], &[10, 21]);
         assert_eq!(schedule.order[0], 120, "the address");
         assert_eq!(schedule.picks[0].reason, Reason::MemoryPath);
         let load = schedule.order.iter().position(|&position| position == 121);
@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn instructions_of_independent_chains_alternate() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R20, R0, R1", "FADD R21, R20, R1"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&LatencyScheduling, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 
     #[test]
     fn a_dependence_chain_keeps_its_order() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R1", "STS [R0], R11"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Latency, &[0, 1], &[]);
+        let (schedule, _) = TestRegion::new(&lines).run(&LatencyScheduling, &[0, 1], &[]);
         assert_eq!(schedule.order, [0, 1, 2]);
     }
 }

@@ -80,7 +80,7 @@ impl Strategy for LoopAware {
     }
 
     /// Returns true: the strategy uses the dependences on the previous iteration.
-    fn uses_loop_edges(&self) -> bool {
+    fn uses_carried_edges(&self) -> bool {
         true
     }
 }

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak, run};
+use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak_of_order, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -35,9 +35,9 @@ use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
 /// Sizes of the window of the list scheduler, in items.
-const WINDOWS: [u32; 6] = [256, 128, 64, 32, 16, 8];
+const WINDOW_SIZES: [u32; 6] = [256, 128, 64, 32, 16, 8];
 /// Maximum number of passes that improve the base order. The second one sees the live ranges that the first one changed.
-const MAX_ROUNDS: usize = 3;
+const MAX_BASE_ORDER_PASSES: usize = 3;
 
 /// The strategy `near-source`.
 pub(super) struct NearSource;
@@ -82,7 +82,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         Some(groups) => {
             let proposal = |order: Vec<u32>| Proposal::new(region, Some(groups), order, Reason::SourceOrder);
             let base = base_order(region, groups);
-            WINDOWS.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
+            WINDOW_SIZES.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
             keep_better(proposal(base));
         }
         None => keep_better(run(&RegionAnalysis::new(region), None, &mut ByCriticalPath)),
@@ -93,9 +93,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 /// Returns the base order: the original one with items moved to where fewer registers are live.
 fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
     let mut order: Vec<u32> = (0..region.graph.items() as u32).collect();
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_BASE_ORDER_PASSES {
         let new = BaseOrder::new(region, groups, &order).build(&order);
-        if peak(Some(groups), &new)[0] >= peak(Some(groups), &order)[0] {
+        if peak_of_order(Some(groups), &new)[0] >= peak_of_order(Some(groups), &order)[0] {
             break;
         }
         order = new;

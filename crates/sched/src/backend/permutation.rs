@@ -48,7 +48,7 @@ use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
 /// Maximum number of items of a region that can be searched: sets of items are bit masks in a 32-bit word.
-const MAX_ITEMS: usize = 32;
+const MAX_SEARCHED_ITEMS: usize = 32;
 /// Maximum number of partial schedules that are kept for one set of issued items.
 const MAX_SEEN_ORDERS: usize = 8;
 
@@ -107,7 +107,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let reaches_bound = is_shortest(region, &best);
     let (order, search) = if reaches_bound {
         (best.order, Search::Optimal)
-    } else if items > knobs.permutation_size.min(MAX_ITEMS) || region.costs.dual_issue() {
+    } else if items > knobs.permutation_size.min(MAX_SEARCHED_ITEMS) || region.costs.dual_issue() {
         // The search issues at most one instruction per cycle, so it cannot be used on machines with dual issue.
         (best.order, Search::TooLarge)
     } else {

@@ -37,7 +37,7 @@ use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, 
 use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Bytes of a cache line.
-const LINE_BYTES: i64 = 128;
+const CACHE_LINE_BYTES: i64 = 128;
 
 /// Prefetches the lines that later iterations of a one-block loop load; the strategy `prefetch` of the command line.
 pub(super) const PREFETCH: WeightedVariant = WeightedVariant {
@@ -100,7 +100,7 @@ impl PrefetchPlan {
                 continue;
             };
             if access.bytes == 0
-                || lines.iter().any(|&(known, at)| known == base && at.div_euclid(LINE_BYTES) == offset.div_euclid(LINE_BYTES))
+                || lines.iter().any(|&(known, at)| known == base && at.div_euclid(CACHE_LINE_BYTES) == offset.div_euclid(CACHE_LINE_BYTES))
             {
                 continue;
             }

@@ -10,17 +10,17 @@ use super::critical_path::CriticalPath;
 use super::depth_first::DepthFirst;
 use super::dual_issue::{DualIssue, Pairing};
 use super::global::GLOBAL;
-use super::latency::Latency;
+use super::latency::LatencyScheduling;
 use super::list::ListScheduling;
 use super::loop_aware::LoopAware;
 use super::near_source::NearSource;
 use super::permutation::Permutation;
 use super::prefetch::PREFETCH;
-use super::pressure::Pressure;
-use super::scoreboard::Scoreboard;
+use super::pressure::PressureScheduling;
+use super::scoreboard::ScoreboardScheduling;
 use super::software_pipelining::SOFTWARE_PIPELINING;
 use super::strategy::Strategy;
-use super::tensor::Tensor;
+use super::tensor::TensorScheduling;
 use super::tree::TreeScheduling;
 use super::warp_schedule::WARP_SCHEDULE;
 use super::weighted::WeightedScheduling;
@@ -34,11 +34,11 @@ const STRATEGIES: [&dyn Strategy; 21] = [
     &Backtracking,
     &CriticalPath,
     &DepthFirst,
-    &Latency,
-    &Pressure,
+    &LatencyScheduling,
+    &PressureScheduling,
     &LoopAware,
-    &Tensor,
-    &Scoreboard,
+    &TensorScheduling,
+    &ScoreboardScheduling,
     &Combined,
     &GLOBAL,
     &SOFTWARE_PIPELINING,

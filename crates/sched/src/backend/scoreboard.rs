@@ -41,9 +41,9 @@ impl Priority for ByScoreboards {
 }
 
 /// Keeps the number of results in flight at most the number of scoreboards; the strategy `scoreboard` of the command line.
-pub(super) struct Scoreboard;
+pub(super) struct ScoreboardScheduling;
 
-impl Strategy for Scoreboard {
+impl Strategy for ScoreboardScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "scoreboard"
@@ -111,7 +111,7 @@ mod tests {
         assert!(most_in_flight(&all.order, 12) > 6);
         for limit in [3, 6] {
             bench.settings.knobs = Knobs { scoreboard_limit: Some(limit), ..Knobs::default() };
-            let (schedule, _) = bench.run(&Scoreboard, &[0, 1], &live_out);
+            let (schedule, _) = bench.run(&ScoreboardScheduling, &[0, 1], &live_out);
             let most = most_in_flight(&schedule.order, 12);
             assert!(most <= limit && most > 1, "{most} in flight where {limit} are allowed");
         }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn few_loads_are_not_held_back() {
         let lines = ["LDS R10, [R1]", "FADD R11, R10, R0", "LDS R20, [R1+0x4]", "FADD R21, R20, R0"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Scoreboard, &[0, 1], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&ScoreboardScheduling, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 }

@@ -48,7 +48,7 @@ use super::rearrange::{
 use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Maximum number of instructions of a loop that is pipelined.
-const LARGEST_LOOP: usize = 1_000;
+const MAX_LOOP_INSTRUCTIONS: usize = 1_000;
 
 /// Loads the data of the next iteration of a one-block loop before the arithmetic of this one; the strategy `software-pipelining` of the command line.
 pub(super) const SOFTWARE_PIPELINING: WeightedVariant = WeightedVariant {
@@ -62,7 +62,7 @@ fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<Code
     change_loops(function, context, |function, single_loop, times, changes| {
         let found = choose_loads(function, single_loop, times, context);
         if !found.loads.is_empty() {
-            pipeline(function, single_loop, &found, changes);
+            move_loads_ahead(function, single_loop, &found, changes);
         }
     })
 }
@@ -108,7 +108,7 @@ impl SingleBlockLoop {
             (false, true) => first,
             _ => return None,
         };
-        if function.blocks[block].insts.len() > LARGEST_LOOP {
+        if function.blocks[block].insts.len() > MAX_LOOP_INSTRUCTIONS {
             return None;
         }
         let entry = match function.terminators(entry_block) {
@@ -326,7 +326,7 @@ impl ValueRenaming {
 }
 
 /// Moves the chosen loads one iteration ahead.
-fn pipeline(function: &mut Function, single_loop: &SingleBlockLoop, chosen: &PipelinedLoads, changes: &mut Vec<CodeChange>) {
+fn move_loads_ahead(function: &mut Function, single_loop: &SingleBlockLoop, chosen: &PipelinedLoads, changes: &mut Vec<CodeChange>) {
     let (mut first, mut next) = (ValueRenaming::new(single_loop, false), ValueRenaming::new(single_loop, true));
     let addresses: Vec<Inst> = chosen.address_insts.iter().map(|&inst| first.copy(function, inst, None)).collect();
     let loads: Vec<Inst> = chosen.loads.iter().map(|&inst| first.copy(function, inst, single_loop.entry_guard)).collect();

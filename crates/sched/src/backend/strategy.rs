@@ -91,7 +91,7 @@ pub trait Strategy {
     }
 
     /// Returns whether the strategy uses [`Region::carried`]. The caller computes these edges only on request.
-    fn uses_loop_edges(&self) -> bool {
+    fn uses_carried_edges(&self) -> bool {
         false
     }
 

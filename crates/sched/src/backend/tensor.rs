@@ -36,10 +36,10 @@ use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
 /// Minimum number of products in a region for which this strategy changes the order.
-const FEWEST_PRODUCTS: usize = 2;
+const MIN_PRODUCTS: usize = 2;
 
 /// The priority function: stalls, then loads that are due, then products, then products with another accumulator, then the critical path.
-struct ByProducts {
+struct ByMatrixProducts {
     /// Number of products to issue between two loads.
     products_per_load: u32,
     /// Number of products since the last load.
@@ -59,7 +59,7 @@ fn is_load(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     matches!(item.effect, OrderEffect::Access(_)) && (analysis.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
 }
 
-impl Priority for ByProducts {
+impl Priority for ByMatrixProducts {
     const CRITERIA: &'static [Reason] =
         &[Reason::Cost, Reason::LoadSpacing, Reason::Batch, Reason::OtherAccumulator, Reason::DependencyCycle];
 
@@ -85,9 +85,9 @@ impl Priority for ByProducts {
 }
 
 /// Orders regions with matrix products so that the tensor unit stays busy; the strategy `tensor` of the command line.
-pub(super) struct Tensor;
+pub(super) struct TensorScheduling;
 
-impl Strategy for Tensor {
+impl Strategy for TensorScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "tensor"
@@ -132,19 +132,19 @@ impl Strategy for Tensor {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
-pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+/// Returns the order of the product priority; `None` if the region has fewer than [`MIN_PRODUCTS`] products.
+pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let analysis = RegionAnalysis::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
-    (products >= FEWEST_PRODUCTS)
-        .then(|| run(&analysis, groups, &mut ByProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))
+    (products >= MIN_PRODUCTS)
+        .then(|| run(&analysis, groups, &mut ByMatrixProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))
 }
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
             "HMMA.16816.F32 R8, R28, R38, R8",
         ];
         let test_region = test_region(&lines);
-        let (schedule, _) = test_region.run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region.run(&TensorScheduling, &[], &[]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
         assert!(schedule.length.is_shorter_than(test_region.original_length()));
     }
@@ -181,7 +181,7 @@ mod tests {
         lines.extend((0..3).map(|at| format!("LDS R{}, [R1+{:#x}]", 200 + at, 4 * at)));
         lines.extend((0..3).map(|at| format!("FADD R{}, R{}, R2", 210 + at, 200 + at)));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let (schedule, _) = test_region(&lines).run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region(&lines).run(&TensorScheduling, &[], &[]);
         let loads: Vec<usize> = (6..9).filter_map(|load| schedule.order.iter().position(|&position| position == load)).collect();
         assert!(loads.windows(2).all(|pair| pair[1] > pair[0] + 1), "no two loads are adjacent: {:?}", schedule.order);
     }
@@ -190,7 +190,7 @@ mod tests {
     fn code_without_products_gets_the_order_of_backend_b() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
         let test_region = test_region(&lines);
-        let (schedule, _) = test_region.run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region.run(&TensorScheduling, &[], &[]);
         let (other, _) = test_region.run(&weighted::WeightedScheduling, &[], &[]);
         assert_eq!(schedule.order, other.order);
     }

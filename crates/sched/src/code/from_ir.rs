@@ -10,7 +10,7 @@ use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::from_machine::{self, AccessKnowledge, described_access, mix};
+use super::from_machine::{self, AccessKnowledge, described_access, hash_with_part};
 use super::products::ProductRegisters;
 pub use super::value_numbers::ValueNumbers;
 use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, SchedCode};
@@ -119,13 +119,13 @@ impl ValueAccesses {
         // Only plain operands start a new slot: the other operands of an address share the slot of the operand before them.
         for operand in function.sources(inst) {
             slots += usize::from(operand.role == Role::Plain);
-            reg_accesses.source(numbers, function, operand, class, slots.saturating_sub(1));
+            reg_accesses.add_source(numbers, function, operand, class, slots.saturating_sub(1));
         }
         reg_accesses
     }
 
     /// Adds the registers of one source operand. `slot` is the index of the operand slot, from 0.
-    fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<SchedClass>, slot: usize) {
+    fn add_source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<SchedClass>, slot: usize) {
         let Some(part) = operand.part() else { return };
         let file = function.values[part.value].file;
         let is_tied = matches!(operand.role, Role::Tied(_));
@@ -167,7 +167,7 @@ fn effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, 
             OrderEffect::None
         }
         OpcodeOrder::Order(effect) => effect,
-        OpcodeOrder::State => effect::special_register_effect(names()),
+        OpcodeOrder::SpecialRegister => effect::special_register_effect(names()),
         OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
             let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
@@ -203,18 +203,18 @@ fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function,
     // The operands of an address follow the opening operand and are not plain; the next plain operand ends the address.
     for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
         match operand.kind {
-            OperandKind::Address(word) => form = mix(form, word),
+            OperandKind::Address(word) => form = hash_with_part(form, word),
             OperandKind::Value(part) => {
                 let suffixes = operand.suffixes.iter().filter(|&&suffix| suffix != Symbol::NAME_);
-                form = suffixes.fold(mix(form, 1_u8), mix);
+                form = suffixes.fold(hash_with_part(form, 1_u8), hash_with_part);
                 code.address_registers.extend(numbers.registers(part));
             }
             OperandKind::Integer(number) => {
                 offset += if operand.signs.has(Signs::NEGATE) { number.wrapping_neg() } else { number };
             }
-            OperandKind::Zero(_) => form = mix(form, 2_u8),
+            OperandKind::Zero(_) => form = hash_with_part(form, 2_u8),
             OperandKind::Reference(reference) => {
-                form = mix(form, (3_u8, reference.symbol));
+                form = hash_with_part(form, (3_u8, reference.symbol));
                 offset += i64::from(reference.offset);
             }
             _ => return None,

@@ -211,7 +211,7 @@ impl Scheduler<'_> {
         sources: impl FnOnce() -> F,
     ) -> Vec<CarriedEdge> {
         let strategy = self.backend.strategy();
-        if !strategy.uses_loop_edges() || !flow.successors(block).contains(&block) {
+        if !strategy.uses_carried_edges() || !flow.successors(block).contains(&block) {
             return Vec::new();
         }
         match &code.regions(range.clone(), strategy.longest_region())[..] {

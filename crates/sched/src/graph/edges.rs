@@ -34,7 +34,7 @@ pub struct Edge {
 
 /// The edges collected so far. The edges to one node are a *run*; runs are in the order in which the nodes are finished.
 #[derive(Default)]
-pub(super) struct Incoming {
+pub(super) struct IncomingEdges {
     /// All edges collected so far. [`Edge::node`] is the predecessor.
     pub(super) edges: Vec<Edge>,
     /// For each run: its target node, and the index in `edges` after its last edge.
@@ -47,7 +47,7 @@ pub(super) struct Incoming {
     pub(super) joins: u32,
 }
 
-impl Incoming {
+impl IncomingEdges {
     /// Resets the state for a region with this number of items.
     pub(super) fn start(&mut self, items: usize) {
         self.edges.clear();

@@ -22,7 +22,7 @@ pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 /// Lowest level at which the register target is explained.
 const TARGET_LEVEL: u8 = 2;
 /// Lowest level at which hidden latencies are printed.
-const HIDING_LEVEL: u8 = 3;
+const LATENCY_HIDING_LEVEL: u8 = 3;
 /// Lowest level at which loops are printed.
 const LOOP_LEVEL: u8 = 4;
 
@@ -94,22 +94,22 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
         }
     }
     for block in &subject.code.blocks {
-        block_lines(&mut text, block);
+        append_block_lines(&mut text, block);
     }
-    if level >= HIDING_LEVEL {
+    if level >= LATENCY_HIDING_LEVEL {
         text.push_str(&latency_hiding::lines(&subject.code.latency_distances));
     }
     if level >= LOOP_LEVEL {
         let _ = writeln!(text, "{LOOP_HEADER}{}", subject.code.loops.len());
         for metrics in &subject.code.loops {
-            loop_line(&mut text, metrics);
+            append_loop_line(&mut text, metrics);
         }
     }
     text
 }
 
 /// Appends the lines of one block.
-fn block_lines(text: &mut String, block: &BlockSchedule) {
+fn append_block_lines(text: &mut String, block: &BlockSchedule) {
     let BlockSchedule { block, cycles, idle_cycles: waited, executions, live, schedule } = block;
     let count = schedule.len();
     let _ = write!(text, "  {block:?}: {count} instructions, {cycles} cycles, {waited} of them waits, executed {executions} times");
@@ -123,7 +123,7 @@ fn block_lines(text: &mut String, block: &BlockSchedule) {
 }
 
 /// Appends the line of one loop.
-fn loop_line(text: &mut String, metrics: &LoopMetrics) {
+fn append_loop_line(text: &mut String, metrics: &LoopMetrics) {
     let LoopMetrics { header, depth, blocks, instructions, loads, stores, cycles, live } = metrics;
     let _ = write!(text, "  {header:?} depth {depth}: {cycles:.0} cycles an iteration, {instructions} instructions in {blocks} blocks, ");
     let _ = write!(text, "{loads} loads, {stores} stores");

@@ -82,7 +82,7 @@ pub type LatencyDistances = [Distances; 4];
 
 /// Returns the issue cycle of each instruction of a block, from stall counts only: scoreboard waits are ignored. `controls` gives the
 /// control words.
-fn issue_slots(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
+fn issue_cycles(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
     let mut at = 0;
     let mut slots = Vec::with_capacity(insts.len());
     for &inst in insts {
@@ -100,7 +100,7 @@ pub(crate) fn add_block(
     insts: &[Inst],
     controls: Option<ControlLookup<'_>>,
 ) {
-    let slots = issue_slots(insts, controls);
+    let slots = issue_cycles(insts, controls);
     let at = |position: usize| slots[position - range.start];
     // For each register number, the position of its last writer, and that of the last reader since.
     let mut writers: FxHashMap<u32, usize> = FxHashMap::default();

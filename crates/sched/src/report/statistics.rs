@@ -235,9 +235,9 @@ fn block_times(
         Some(match controls {
             Some(controls) => {
                 let insts = function.blocks[block].insts.as_slice();
-                timeline::by_controls(&listing.code, (range, insts), figures, assumption, controls, in_flight)
+                timeline::estimate_by_controls(&listing.code, (range, insts), figures, assumption, controls, in_flight)
             }
-            None => timeline::by_operands(&listing.code, range, figures, assumption, in_flight),
+            None => timeline::estimate_by_operands(&listing.code, range, figures, assumption, in_flight),
         })
     };
     let merge = |ends: &FxHashMap<Block, InFlightAtBoundary>, from: &[Block], block: Block| {

@@ -66,7 +66,7 @@ impl RegisterTarget {
     }
 
     /// Returns whether the register limit, and not occupancy alone, determines the target.
-    pub(crate) fn is_limited(&self) -> bool {
+    pub(crate) fn is_bound_by_register_limit(&self) -> bool {
         let Bounds { alignment_gaps, reserved, limit, .. } = self.bounds;
         self.live + alignment_gaps > limit || limit < self.max_for_occupancy - reserved
     }
@@ -111,7 +111,7 @@ impl fmt::Display for RegisterTarget {
         if bounds.requested.is_some() {
             write!(f, "; it was asked for")?;
         }
-        if self.is_limited() {
+        if self.is_bound_by_register_limit() {
             write!(f, "; {} is the limit", bounds.limit)?;
         }
         Ok(())
@@ -184,7 +184,7 @@ mod tests {
     fn target_respects_the_register_limit() {
         let found = target(30, None, 30);
         assert_eq!(found.registers, 26);
-        assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");
+        assert!(found.is_bound_by_register_limit() && found.to_string().ends_with("30 is the limit"), "{found}");
         // Blocks of 416 threads can launch with at most 128 registers per thread. 153 live registers will be spilled.
         let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
         assert_eq!((found.allocated, found.blocks, found.registers), (128, Some((1, 416)), 122));

@@ -33,7 +33,7 @@ use ready::ReadySet;
 /// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
 const LONGEST_REGION: usize = 4095;
 /// Number of instructions above which a function is scheduled in chunks of whole blocks, from the description.
-const LARGEST_FUNCTION: usize = 16_383;
+const CHUNK_THRESHOLD_INSTRUCTIONS: usize = 16_383;
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
@@ -46,7 +46,7 @@ struct ListScheduler<'a> {
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
     /// Length of the longest critical path of the region, in cycles.
-    length: u32,
+    longest_path: u32,
     /// For each node, the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued yet.
@@ -136,7 +136,7 @@ impl Strategy for ListScheduling {
 
     /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
     fn chunk_threshold(&self) -> usize {
-        LARGEST_FUNCTION
+        CHUNK_THRESHOLD_INSTRUCTIONS
     }
 
     /// Returns true: `--sched-backend auto` tries the strategy on every function.
@@ -153,7 +153,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         code,
         graph,
         settings,
-        length: heights.iter().copied().max().unwrap_or(0),
+        longest_path: heights.iter().copied().max().unwrap_or(0),
         heights,
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
@@ -277,7 +277,7 @@ impl ListScheduler<'_> {
             stall_cycles: earliest.max(free).saturating_sub(self.clock.cycle),
             earliest,
             height: self.heights[index],
-            deadline: self.length.saturating_sub(self.heights[index]),
+            deadline: self.longest_path.saturating_sub(self.heights[index]),
         }
     }
 
@@ -322,7 +322,7 @@ impl ListScheduler<'_> {
                 priority::MemoryLatency::Short => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
                 // As in the published description of ptxas: only the first long-latency access of a region wins by bit 4; later ones
                 // compete by bit 5.
-                priority::MemoryLatency::Long if best.has_hot_flag() => self.state.hot_cold_active = false,
+                priority::MemoryLatency::Long if best.has_hot_counts_bit() => self.state.hot_cold_active = false,
                 _ => {}
             }
         }

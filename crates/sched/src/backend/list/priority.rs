@@ -56,14 +56,14 @@ const CUTOFF_CYCLES: u32 = 9;
 const MAX_COMPARED_READERS: usize = 32;
 
 // Bits of the priority. The module header has their meaning.
-const YIELD_RELATED: u8 = 1 << 7;
-const YIELD_FLAG: u8 = 1 << 6;
-const HOT: u8 = 1 << 5;
-const HOT_COUNTS: u8 = 1 << 4;
-const SAME_BLOCK: u8 = 1 << 3;
-const STALL_FREE: u8 = 1 << 2;
-const CRITICAL: u8 = 1 << 1;
-const TIE: u8 = 1;
+const YIELD_RELATED_BIT: u8 = 1 << 7;
+const YIELD_FLAG_BIT: u8 = 1 << 6;
+const HOT_BIT: u8 = 1 << 5;
+const HOT_COUNTS_BIT: u8 = 1 << 4;
+const SAME_BLOCK_BIT: u8 = 1 << 3;
+const STALL_FREE_BIT: u8 = 1 << 2;
+const CRITICAL_BIT: u8 = 1 << 1;
+const TIE_BIT: u8 = 1;
 
 /// Whether an instruction accesses memory of long or of short latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,8 +125,8 @@ impl Candidate {
     }
 
     /// Returns whether bit 4 of the priority (`hot counts`) is set.
-    pub(super) fn has_hot_flag(&self) -> bool {
-        self.priority_bits & HOT_COUNTS != 0
+    pub(super) fn has_hot_counts_bit(&self) -> bool {
+        self.priority_bits & HOT_COUNTS_BIT != 0
     }
 
     /// Computes the eight-bit priority.
@@ -140,16 +140,16 @@ impl Candidate {
         } else {
             context.enough_readers_ready
         };
-        let stall_free = self.stall_free || statistics.preferred == Some(self.node);
+        let stall_free = self.stall_free || statistics.candidate_to_wait_for == Some(self.node);
         let bits = [
-            (YIELD_RELATED, self.is_yield),
-            (YIELD_FLAG, self.yield_flag && !is_hot),
-            (HOT, is_hot),
-            (HOT_COUNTS, hot_counts),
-            (SAME_BLOCK, true),
-            (STALL_FREE, stall_free),
-            (CRITICAL, critical),
-            (TIE, self.reads_in_flight()),
+            (YIELD_RELATED_BIT, self.is_yield),
+            (YIELD_FLAG_BIT, self.yield_flag && !is_hot),
+            (HOT_BIT, is_hot),
+            (HOT_COUNTS_BIT, hot_counts),
+            (SAME_BLOCK_BIT, true),
+            (STALL_FREE_BIT, stall_free),
+            (CRITICAL_BIT, critical),
+            (TIE_BIT, self.reads_in_flight()),
         ];
         self.priority_bits = bits.into_iter().filter(|bit| bit.1).fold(0, |priority_bits, (bit, _)| priority_bits | bit);
     }
@@ -175,7 +175,7 @@ pub(super) struct Statistics {
     /// Whether some candidate can issue in the current cycle.
     pub any_stall_free: bool,
     /// If no candidate can issue in the current cycle, the node of the candidate to wait for.
-    pub preferred: Option<u32>,
+    pub candidate_to_wait_for: Option<u32>,
 }
 
 impl Statistics {
@@ -206,7 +206,7 @@ impl Statistics {
         if !found.any_stall_free {
             // All candidates stall, so the candidate whose operands arrive first is preferred. The longer critical path breaks ties.
             let first = candidates.iter().min_by_key(|candidate| (candidate.earliest, std::cmp::Reverse(candidate.height), candidate.node));
-            found.preferred = first.map(|candidate| candidate.node);
+            found.candidate_to_wait_for = first.map(|candidate| candidate.node);
         }
         found
     }
@@ -247,11 +247,11 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext
     }
     let differs = first.priority_bits ^ second.priority_bits;
     let checked = [
-        (HOT_COUNTS, Reason::HotCounts),
-        (YIELD_FLAG, Reason::YieldFlag),
-        (CRITICAL, Reason::Critical),
-        (STALL_FREE, Reason::StallFree),
-        (HOT, Reason::Hot),
+        (HOT_COUNTS_BIT, Reason::HotCounts),
+        (YIELD_FLAG_BIT, Reason::YieldFlag),
+        (CRITICAL_BIT, Reason::Critical),
+        (STALL_FREE_BIT, Reason::StallFree),
+        (HOT_BIT, Reason::Hot),
     ];
     if let Some((bit, reason)) = checked.into_iter().find(|(bit, _)| differs & bit != 0) {
         return (first.priority_bits & bit != 0, reason);
@@ -266,8 +266,8 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepC
     let both_read = first.reads_in_flight() && second.reads_in_flight();
     // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
     let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
-    let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED != 0;
-    let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED != 0;
+    let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED_BIT != 0;
+    let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED_BIT != 0;
     both_read
         .then(|| prefer_lower(sequence(first), sequence(second), Reason::BarrierGroup))
         .flatten()

@@ -157,8 +157,8 @@ fn context(mode: ScheduleMode) -> StepContext {
 fn each_bit_of_the_priority_has_its_condition() {
     let byte = |candidate: Candidate, context: StepContext, preferred: Option<u32>| {
         let mut candidate = candidate;
-        candidate.compute_priority_bits(&context, &Statistics { preferred, ..Statistics::default() });
-        assert_eq!(candidate.has_hot_flag(), candidate.priority_bits & 0b0001_0000 != 0);
+        candidate.compute_priority_bits(&context, &Statistics { candidate_to_wait_for: preferred, ..Statistics::default() });
+        assert_eq!(candidate.has_hot_counts_bit(), candidate.priority_bits & 0b0001_0000 != 0);
         candidate.priority_bits
     };
     let plain = || context(ScheduleMode::Ilp);
@@ -204,10 +204,10 @@ fn figures_over_all_candidates() {
     assert_eq!((found.registers_taken_soon, found.min_readers_for_bit_1), (6, 8));
     assert_eq!(Statistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
-    assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));
+    assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (false, Some(2)));
     let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];
     let found = Statistics::gather(&ready, &budget(5), 8);
-    assert_eq!((found.any_stall_free, found.preferred), (true, None));
+    assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (true, None));
     let none = Statistics::gather(&[candidate(0)], &budget(5), 8);
     assert_eq!((none.in_flight_readers, none.within_cutoff, none.shortest_wait), (0, 0, u32::MAX));
 }

@@ -49,7 +49,7 @@ impl LiveRegisters {
     }
 
     /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
-    fn count(&mut self, group: usize, sign: i32) {
+    fn add_to_live(&mut self, group: usize, sign: i32) {
         let LiveGroup { class, weight, .. } = self.groups[group];
         if let Some(class) = class {
             self.live[class as usize] += sign * i32::from(weight);
@@ -63,12 +63,12 @@ impl LiveRegisters {
             state.readers = state.readers.saturating_sub(1);
             if state.live && state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(group as usize, -1);
+                self.add_to_live(group as usize, -1);
             }
         }
         for &group in problem.written_groups(node) {
             if !std::mem::replace(&mut self.groups[group as usize].live, true) {
-                self.count(group as usize, 1);
+                self.add_to_live(group as usize, 1);
             }
         }
         for (peak, live) in self.peak.iter_mut().zip(self.live) {
@@ -78,7 +78,7 @@ impl LiveRegisters {
             let state = &mut self.groups[group as usize];
             if state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(group as usize, -1);
+                self.add_to_live(group as usize, -1);
             }
         }
     }

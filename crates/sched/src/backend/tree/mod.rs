@@ -86,7 +86,7 @@ use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
 /// Step of the priorities of the fourth plan, in cycles.
-const COARSE_CYCLES: i32 = 16;
+const COARSE_PRIORITY_STEP: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 
@@ -188,16 +188,16 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
-        let result = search::run(problem, &plan, &plans.latency_keys, false);
+        let result = search::run_attempt(problem, &plan, &plans.latency_keys, false);
         let score = result.measurements.score(&weights);
         exceeded_scarcity |= result.measurements.peak > problem.settings.budget.scarce_above;
         if score > threshold {
             threshold = score;
             best = Some((plan.clone(), result.order.clone()));
         }
-        let is_perfect = plans.is_perfect(&result.measurements);
+        let is_provably_best = plans.is_provably_best(&result.measurements);
         last = Some((plan, result));
-        if is_perfect {
+        if is_provably_best {
             break;
         }
     }
@@ -209,7 +209,8 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
         }
         Some((plan, order)) => {
             // The search is deterministic: a second run with tracing gives the same order. So the other attempts need no trace.
-            let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latency_keys, true).picks } else { Vec::new() };
+            let picks =
+                if problem.settings.trace { search::run_attempt(problem, &plan, &plans.latency_keys, true).picks } else { Vec::new() };
             (order, picks, exceeded_scarcity)
         }
     }
@@ -266,7 +267,7 @@ impl<'p> Plans<'p> {
 
     /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
     /// length may need fewer registers.
-    fn is_perfect(&self, measurements: &ScoreMeasurements) -> bool {
+    fn is_provably_best(&self, measurements: &ScoreMeasurements) -> bool {
         let is_short = measurements.exit_cycle <= self.min_issued && measurements.length.done <= self.min_done;
         is_short && measurements.conflict_cycles == 0 && !self.problem.counts_registers()
     }
@@ -277,7 +278,7 @@ impl<'p> Plans<'p> {
         let priority = |height: u32| height.min(MAX_PRIORITY) as i32;
         let priorities: Vec<i32> = match (number, last) {
             (2, _) => (0..self.problem.graph.nodes() as i32).map(|node| -node).collect(),
-            (3, _) => self.heights.iter().map(|&height| priority(height) / COARSE_CYCLES).collect(),
+            (3, _) => self.heights.iter().map(|&height| priority(height) / COARSE_PRIORITY_STEP).collect(),
             (0, _) | (_, None) => self.heights.iter().map(|&height| priority(height)).collect(),
             (_, Some((_, result))) => heights(self.problem, &result.stall_cycles).into_iter().map(priority).collect(),
         };

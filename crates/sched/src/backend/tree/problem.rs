@@ -10,7 +10,7 @@
 use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
 
-use super::super::ports::{self, Ports};
+use super::super::ports::{self, PortUse};
 use super::super::settings::{AllocationStage, Settings};
 use crate::code::{RegisterClass, SchedCode};
 use crate::graph::Graph;
@@ -39,7 +39,7 @@ pub(super) struct LiveGroup {
 #[derive(Clone, Default)]
 struct GroupLists {
     /// For each item, the end of its list in `numbers`.
-    ends: Vec<u32>,
+    list_ends: Vec<u32>,
     /// The lists of all items, one after the other.
     numbers: Vec<u32>,
 }
@@ -47,13 +47,13 @@ struct GroupLists {
 impl GroupLists {
     /// Returns the register group numbers of an item.
     fn list_of(&self, item: u32) -> &[u32] {
-        let start = if item == 0 { 0 } else { self.ends[item as usize - 1] };
-        &self.numbers[start as usize..self.ends[item as usize] as usize]
+        let start = if item == 0 { 0 } else { self.list_ends[item as usize - 1] };
+        &self.numbers[start as usize..self.list_ends[item as usize] as usize]
     }
 
     /// Ends the list of the current item.
     fn finish(&mut self) {
-        self.ends.push(self.numbers.len() as u32);
+        self.list_ends.push(self.numbers.len() as u32);
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Problem<'a> {
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
     /// For each item, the read ports that it uses. Empty before register allocation.
-    pub ports: Vec<Ports>,
+    pub ports: Vec<PortUse>,
 }
 
 impl<'a> Problem<'a> {
@@ -194,7 +194,7 @@ impl<'a> Problem<'a> {
             words.extend([group.live.into(), group.used_after_region.into(), class, group.weight.into(), group.readers]);
         }
         for lists in [&self.groups_read, &self.groups_written] {
-            words.extend_from_slice(&lists.ends);
+            words.extend_from_slice(&lists.list_ends);
             words.extend_from_slice(&lists.numbers);
         }
         for ports in &self.ports {

@@ -69,7 +69,7 @@ use crate::code::SchedCode;
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
-use pass::{Pass, PassResult, UnitUse};
+use pass::{PassResult, SchedulingPass, UnitUse};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
@@ -147,16 +147,23 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     let live_out_tails = LiveOutTails::find(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
     let forward =
-        Pass::new(DirectedGraph::forward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, None).run();
+        SchedulingPass::new(DirectedGraph::forward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, None)
+            .run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
     if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {
         let cycles = Some(&forward.cycles[..]);
-        let backward =
-            Pass::new(DirectedGraph::backward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, cycles)
-                .run();
+        let backward = SchedulingPass::new(
+            DirectedGraph::backward(graph, &live_out_tails),
+            (&work, costs.scoreboards()),
+            settings,
+            &weights,
+            groups,
+            cycles,
+        )
+        .run();
         let backward = Attempt::new(code, graph, costs, groups, &live_out_tails, backward);
         if backward.is_better_than(&forward, settings) { backward } else { forward }
     }
