@@ -30,7 +30,7 @@ use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect, RegAc
 pub enum OrderViolation {
     /// The new order is not a permutation of the old one.
     NotAPermutation,
-    /// An item reads a register, or may keep its old value, from a different writer than in the old order.
+    /// An item sees another writer of a register than in the old order: it reads the register, or its guarded write may keep the old value.
     Read {
         /// Position of the item in the old order.
         item: usize,
@@ -154,14 +154,15 @@ impl SetHash {
     }
 }
 
-// Factors that make the sets of one record distinguishable. They are odd, so the multiplication is invertible modulo 2^64.
+// Factors that make the sets of one [`ItemRecord`] distinguishable: the hash of each set is multiplied by its own factor before the hashes
+// are added. The factors are odd, so the multiplication is invertible modulo 2^64.
 const READS_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 const FENCES_FACTOR: u64 = 0xa076_1d64_78bd_642f;
 const CONVERGED_FACTOR: u64 = 0xe703_7ed1_a0b4_28db;
 const SYNCS_FACTOR: u64 = 0x8ebc_6af0_9c88_c6e3;
 const EXCHANGES_FACTOR: u64 = 0x5895_65a4_f3b2_7d3d;
 const BARRIERS_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
-/// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
+/// The factors for the hashes of the accesses of each memory space, in the order of [`ReplayState::spaces`].
 const SPACE_FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS_ONE: u64 = u64::MAX;
@@ -186,9 +187,9 @@ struct ReplayState<'b> {
     writers: FxHashMap<u32, u32>,
     /// The accesses of each memory space: global, shared, local, spill.
     spaces: [SetHashes; 4],
-    /// For each space and base, the accesses with a known address.
+    /// For each memory space and base address, the accesses with a known address.
     bases: FxHashMap<(usize, &'b ReplayedBase), SetHashes>,
-    /// For each space, base and four-byte word, the accesses with a known address.
+    /// For each memory space, base address and index of a four-byte word from that base, the accesses with a known address.
     words: FxHashMap<(usize, &'b ReplayedBase, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
@@ -196,9 +197,9 @@ struct ReplayState<'b> {
     strong: SetHash,
     /// The fences and barriers so far.
     fences: SetHash,
-    /// The barriers and points of divergence so far.
+    /// The barriers between threads and the points of divergence so far.
     barriers: SetHash,
-    /// The exchanges between threads so far.
+    /// The items so far that exchange data between threads of the warp (shuffles, votes).
     exchanges: SetHash,
     /// The points of divergence ([`OrderEffect::Sync`]) so far.
     syncs: SetHash,
@@ -210,7 +211,8 @@ struct ReplayState<'b> {
     sched_barriers: SetHash,
 }
 
-/// Replays an order. Returns the record of each item, by position within the range, and the last writer of each register.
+/// Replays the items of an order one by one. Returns the record of each item, indexed by position within the range, and the last writer of
+/// each register. The replay of the old order also fills `bases`, which the replay of the new order reads.
 fn replay(
     code: &SchedCode,
     within: &Range<usize>,
@@ -231,7 +233,7 @@ fn replay(
     (found, state.writers)
 }
 
-/// Computes the base of each access in the old order.
+/// Computes the base address of each memory access in the old order, and stores it in `bases` at the position of the access.
 ///
 /// The new order uses the same bases: if all reads see the same writers, which is checked separately, then the bases are equal.
 fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
@@ -249,7 +251,7 @@ fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [O
 }
 
 impl<'b> ReplayState<'b> {
-    /// Executes one item and returns its record.
+    /// Adds one item to the replay and returns its record.
     fn execute(&mut self, code: &SchedCode, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
@@ -301,9 +303,10 @@ impl<'b> ReplayState<'b> {
         record
     }
 
-    /// Executes a memory access. `own` is the set hash of the item itself.
+    /// Adds a memory access to the replay. `own` is the set hash of the item itself.
     ///
-    /// Per memory space, an access may alias all accesses with other bases, and the accesses with its own base that touch a common word.
+    /// Per memory space, an access may alias all accesses with other bases, and those with the same base that access a common word of four
+    /// bytes.
     /// The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b ReplayedBase>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {

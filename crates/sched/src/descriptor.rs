@@ -16,7 +16,7 @@ use oriole_hardware::units::Unit;
 use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
-/// First class number of our own classes, which the published description of ptxas does not have.
+/// The first number for scheduling classes that the published description of ptxas does not have.
 const FIRST_OWN_CLASS_NUMBER: u16 = 1024;
 
 /// Defines an enumeration for one column of the class table (`classes.tbl`), with the number and the name of each value.
@@ -74,7 +74,7 @@ pub struct SchedDescriptor {
     pub class: SchedClass,
     /// The class number: that of the published description of ptxas if it has one, otherwise our own.
     pub class_number: u16,
-    /// The row of the latency table: that of the published description of ptxas if it has one, otherwise our own.
+    /// The row of the latency table: that of the published description of ptxas if it has one, otherwise the index of the class.
     pub latency_index: u16,
     /// Pipes that can execute the instruction.
     pub pipe: PipeMask,
@@ -163,9 +163,9 @@ impl Packed {
     pub(crate) const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
     /// Field: the throughput class.
     pub(crate) const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
-    /// Field: the pipes.
+    /// Field: the pipes that can execute the instruction.
     pub(crate) const PIPE: BitField = BitField { low: 15, width: 5 };
-    /// Field: the sub-class.
+    /// Field: the sub-class, which part of its pipe the instruction uses.
     pub(crate) const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
     /// Field: the preferred sub-unit.
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!((compare.class_number, compare.pipe, compare.sub_class, compare.unit), (200, PipeMask::A, SubClass::Integer, Unit::Alu));
     }
 
-    /// The default descriptor allows all pipes, parts, flags and barriers: these five fields have five bits each, all set. Latency index
+    /// In the default descriptor, all five bits of the pipe, sub-class, flags, read-barrier and write-barrier fields are set. Latency index
     /// and throughput class are 0.
     #[test]
     fn the_default_descriptor_allows_all_pipes_and_barriers() {

@@ -127,8 +127,8 @@ impl std::fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Returns the blocks of a function, divided into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables
-/// are sized by chunk, not by function, to bound memory.
+/// Divides the blocks of a function into chunks of at most `largest` instructions, and returns the chunks; a larger block is a chunk of its
+/// own. Tables are sized by chunk, not by function, to bound memory.
 fn split_into_chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = 0_usize;
@@ -155,7 +155,7 @@ struct ChunkCode {
 }
 
 impl ChunkCode {
-    /// Builds the items of a chunk; `push` appends the item of one instruction.
+    /// Builds the items of a chunk; `push` appends the item (scheduler's view) of one instruction to the code.
     fn new(
         function: &Function,
         blocks: &[Block],
@@ -176,8 +176,8 @@ impl ChunkCode {
         ChunkCode { code, blocks: ranges }
     }
 
-    /// Walks the blocks that end with a back edge, in their original order, to find the results in flight along the back edges: the loop
-    /// headers are scheduled before these blocks.
+    /// Walks the blocks that end with a back edge (latches), in their original order, to find the results in flight along the back edges.
+    /// These are needed early, because a loop header is scheduled before the latch.
     fn walk_latches(
         &self,
         function: &Function,
@@ -364,7 +364,7 @@ impl Scheduler<'_> {
         RegisterTarget::new(live, self.machine, &bounds)
     }
 
-    /// Returns the register target of each class, for an original order with at most `live` live registers.
+    /// Returns the register target of each register class, for an original order with at most `live` live registers.
     fn register_targets(&self, live: Counts) -> Counts {
         [self.register_target(live[0]).registers, PREDICATE_REGISTERS - 1, PREDICATE_REGISTERS - 1, self.uniform_limit as i32 - 8]
     }

@@ -106,8 +106,8 @@ impl PressureTracker {
 
     /// Prepares the tracker for a region of the block. The current position must be the start of that region.
     pub(crate) fn enter_region(&mut self, code: &SchedCode, region: Range<usize>) {
-        // Two loops: first all groups are cleared, then readers are counted. In one loop, a later reader of a group would clear the count
-        // again.
+        // Two loops: the first clears the reader counts of all register groups of the region, the second counts the readers. In one loop, a
+        // later reader of a register group would clear its count again.
         for position in region.clone() {
             let item = &code.items[position];
             for &group in code.read_groups(item) {
@@ -126,7 +126,8 @@ impl PressureTracker {
         }
     }
 
-    /// Returns whether a register group is live at the current position, and whether it is accessed after the region or live-out.
+    /// Returns two flags of a register group: whether it is live at the current position, and whether it is accessed after the region or
+    /// live-out.
     pub(crate) fn liveness_at_region_ends(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region)

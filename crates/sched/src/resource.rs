@@ -19,13 +19,13 @@ use oriole_hardware::units::{Rates, UNITS, Unit};
 use oriole_hardware::{Profile, SchedClass, ThroughputClass};
 use oriole_isa::RegFile;
 
-/// One number for each unit.
+/// One number for each functional unit: busy cycles or register pressure changes.
 pub(crate) type ResourceVector = [i32; UNITS];
 
-/// Upper limit of the operand cost, which the description keeps in nine bits.
+/// Maximum cost of the operands of an instruction, in registers. The published description of ptxas keeps this cost in nine bits.
 pub(crate) const MAX_OPERAND_COST: usize = 0x1ff;
 
-/// Resource usage of a block. 84 bytes, as in the description.
+/// Resource usage of a block. It has 84 bytes, as in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ResourceSlot {
     /// For each unit, the number of cycles for which the instructions of the block use it.
@@ -53,11 +53,11 @@ impl ResourceSlot {
 /// One of the three steps in which the cost of an instruction is added to its block; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CostMode {
-    /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
+    /// Modes 0 and 1 of the published description of ptxas: the instruction's own cost. Resets the state of the previous instruction.
     Own,
-    /// Mode 2: the operand cost minus the operand cost at the previous evaluation.
+    /// Mode 2: the operand cost (in registers) minus the operand cost at the previous evaluation.
     Differential,
-    /// Mode 3: adds the pressure change of the instruction to the pressure of the block.
+    /// Mode 3: adds the register pressure change of the instruction to the pressure of the block.
     Pressure,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct RegisterDescriptor {
 }
 
 impl RegisterDescriptor {
-    /// Class of scoreboards, which are not registers and count nothing. All lower classes are register files.
+    /// The class number of scoreboards, which are not registers and have no cost. All lower class numbers are register files.
     const SCOREBOARD_CLASS: u8 = 7;
 
     /// Creates the descriptor of a register of a file.
@@ -189,6 +189,7 @@ pub(crate) struct RegisterSet {
 }
 
 impl RegisterSet {
+    /// Number of register classes for which the set has room.
     const CLASSES: u32 = 8;
 
     /// Returns the index of the word, and the mask of the bit, that represent a register.
@@ -226,7 +227,7 @@ impl RegisterSet {
 /// Costs of the instruction that is being added, which are kept between its three evaluation steps.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct CurrentInstCost {
-    /// Cost of the register operands when it was last computed.
+    /// Cost of the operands of the instruction at the last evaluation, in registers.
     cost: i32,
     /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
     pressure: i32,
@@ -330,7 +331,7 @@ impl Resources {
     }
 }
 
-/// Adds one vector to another, element by element.
+/// Adds each element of `more` to the same element of `sum`.
 pub fn add_elementwise(sum: &mut ResourceVector, more: &ResourceVector) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum += more;

@@ -36,7 +36,7 @@ use super::tree::{self, TreeScheduling};
 use super::weighted::{self, WeightedScheduling};
 use crate::pressure::PressureTracker;
 
-/// Largest number of items of a region on which every strategy is tried. On larger regions only strategies that take linear time are tried.
+/// Maximum number of items of a region for which every strategy is tried. On larger regions only strategies of linear time are tried.
 const MAX_ITEMS_FOR_ALL_STRATEGIES: usize = 512;
 
 /// The strategies whose orders are compared.

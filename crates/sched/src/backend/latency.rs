@@ -48,7 +48,7 @@ impl ByMemoryPath {
 impl Priority for ByMemoryPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
-    /// Returns the rank by which available items are put forward for comparison.
+    /// Returns the rank of an available item: each step compares only the items with the highest ranks.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
         (i64::from(self.paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
     }

@@ -38,7 +38,7 @@ use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
-/// Number of iterations that are issued to reach the steady state; the first is not counted.
+/// Number of loop iterations that are simulated to reach the steady state. The cycles of the first iteration are not counted.
 const SIMULATED_ITERATIONS: u32 = 4;
 
 /// Orders the body of a loop for the cycles of an iteration in the steady state; the strategy `loop-aware` of the command line.
@@ -138,7 +138,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
 pub(super) struct SteadyState {
     /// Total number of cycles of all simulated iterations except the first.
     pub cycles: u32,
-    /// Issue cycle of each item in the last iteration but one, from the start of that iteration.
+    /// For each item, its issue cycle in the last iteration but one, counted from the start of that iteration.
     issue_cycles: Vec<u32>,
     /// Number of cycles from the start of the last iteration but one to the start of the last.
     period: u32,
@@ -191,7 +191,7 @@ fn steady_state_graph(region: &Region<'_>, state: &SteadyState) -> Graph {
         let arrival = (state.issue_cycles[edge.from as usize] + edge.latency).saturating_sub(state.period);
         let start = &mut starts[edge.to as usize];
         *start = arrival.max(*start);
-        // The reader issues `period` cycles later than in its own iteration; the writer must issue earlier than that by the latency.
+        // The reader issues this number of cycles after the end of the iteration. The rest of the latency must elapse before the end.
         let tail = &mut tails[edge.from as usize];
         *tail = edge.latency.saturating_sub(state.issue_cycles[edge.to as usize]).max(*tail);
     }

@@ -126,8 +126,8 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     (Proposal::new(region, groups, order, reason), search, exceeds_scarcity)
 }
 
-/// Returns the pair of numbers that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`:
-/// registers, then cycles).
+/// Returns the pair that the search minimizes, compared lexicographically: the number of registers above the budget, and the sum of the
+/// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is that of live registers.
 fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
@@ -175,11 +175,11 @@ struct SeenOrder {
 struct BranchAndBound<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
-    /// For each node, the number of cycles from its issue to the last issue on the longest path from it.
+    /// For each node, the length in cycles of the longest path from its issue to the issue of another node.
     to_last_issue: Vec<u32>,
     /// Nodes in the best order so far.
     order: Vec<u32>,
-    /// Objective of the best order so far.
+    /// Objective of the best order so far ([`BranchAndBound::objective`]).
     best_objective: (i32, u32),
     /// Nodes in the current partial schedule.
     current_order: Vec<u32>,
@@ -192,7 +192,8 @@ struct BranchAndBound<'a, 'g> {
 }
 
 impl<'a, 'g> BranchAndBound<'a, 'g> {
-    /// Starts a search with the order `order`, whose figures are length, excess and registers.
+    /// Creates a search of at most `steps` steps that starts with `order` as the best order. Three figures describe that order: length in
+    /// cycles, number of registers above the budget, maximum number of live general registers.
     fn new(
         analysis: &'a RegionAnalysis<'a>,
         groups: Option<&'g Groups>,
@@ -220,14 +221,16 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         tree
     }
 
-    /// Returns the pair of numbers to minimize. If the arguments are lower bounds, the result is a lower bound too.
+    /// Returns the pair that the search minimizes: `excess` (registers above the budget), then the cycles of `length`, issued plus done. In
+    /// mode `reduce-reg` the second number has live registers in its high half and cycles in its low half. If the arguments are lower
+    /// bounds, the result is a lower bound, too.
     fn objective(&self, length: Length, excess: i32, registers: i32) -> (i32, u32) {
         let is_reduced = self.analysis.region.settings.mode == ScheduleMode::ReduceReg;
         let cycles = length.issued + length.done;
         (excess, if is_reduced { (registers.max(0) as u32) << 16 | cycles.min(0xffff) } else { cycles })
     }
 
-    /// Searches all orders. Returns whether the search came to its end, so that the best order is optimal.
+    /// Searches all orders. Returns true if the search was complete, so that the best order is optimal.
     fn search(&mut self, budget: &mut SearchBudget) -> bool {
         let graph = self.analysis.region.graph;
         let start = PartialSchedule {
@@ -333,7 +336,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         self.objective_of(partial, length)
     }
 
-    /// Returns whether an earlier partial schedule with the same items is nowhere worse; keeps the partial schedule otherwise.
+    /// Returns whether an earlier partial schedule with the same items is in no property worse. If there is none, records `partial` for
+    /// later comparisons.
     fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
@@ -362,9 +366,9 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     }
 }
 
-/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail. Each item has a
-/// head (its first cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the optimum: in each cycle, the
-/// available item with the longest tail issues.
+/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail, in cycles. Each
+/// item in `slots` has a head (its first possible cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the
+/// optimum: in each cycle, the available item with the longest tail issues.
 fn one_slot_bound(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
     let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
     let (mut cycle, mut longest) = (0, 0);

@@ -23,19 +23,19 @@ use crate::code::{Item, SchedCode};
 use crate::graph::Graph;
 use crate::resource::Costs;
 
-/// Number of operand slots with a reuse cache entry.
+/// Number of operand slots that have an entry in the operand reuse cache.
 pub(super) const REUSE_SLOTS: usize = 3;
 /// Number of register banks. Register *n* is in bank *n* modulo this number.
 pub(super) const REGISTER_BANKS: usize = 2;
-/// Marks the absence of a register.
+/// The register number that means "no register".
 pub(super) const NO_REGISTER: u16 = u16::MAX;
 /// Maximum distance, in instructions, from the one that leaves a register in the reuse cache to one that can read it from there.
 const MAX_REUSE_DISTANCE: u32 = 3;
-/// Minimum number of cycles between two issues for which another warp is assumed to issue in between. Its operands then replace the
-/// contents of the reuse cache.
+/// Minimum number of cycles between two issues of a warp for which another warp is assumed to issue in between. The operands of that warp
+/// then replace the contents of the reuse cache.
 const YIELD_GAP_CYCLES: u32 = 3;
 
-/// The registers that an item reads through the read ports, and the register that it writes.
+/// The registers that an item reads through the read ports of the register file, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PortUse {
     /// For each operand slot, the register that is read through it; [`NO_REGISTER`] if there is none, or several.
@@ -51,7 +51,7 @@ pub(super) struct PortUse {
 }
 
 impl PortUse {
-    /// The ports of an item that reads and writes no register.
+    /// The value for an item that reads and writes no register.
     const NOTHING: PortUse = PortUse {
         slots: [NO_REGISTER; REUSE_SLOTS],
         reads: [0; REGISTER_BANKS],
@@ -110,7 +110,7 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) ->
     code.items[graph.region.clone()].iter().map(ports_of).collect()
 }
 
-/// State of the register file ports while an order is issued.
+/// State of the register file's read ports (banks and operand reuse cache) while an order is issued.
 #[derive(Clone)]
 pub(super) struct PortState {
     /// For each operand slot, the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that
@@ -204,7 +204,8 @@ impl PortState {
     }
 }
 
-/// The length of an order of a region, in cycles: with the shared clock and, after register allocation, the read ports.
+/// The length of an order of a region, in cycles, by the cost model of issue ([`super::clock`]). After register allocation it includes the
+/// waits for the read ports of the register file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct OrderLength {
     /// Cycles until the last instruction has issued, and until all results are available.

@@ -36,7 +36,7 @@ use super::rearrange::{BlockTimes, ChangeReason, CodeChange, RearrangeContext, c
 use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, change_loops, definitions};
 use super::weighted_variant::{Variation, WeightedVariant};
 
-/// Bytes of a cache line.
+/// Size of a cache line, in bytes.
 const CACHE_LINE_BYTES: i64 = 128;
 
 /// Prefetches the lines that later iterations of a one-block loop load; the strategy `prefetch` of the command line.
@@ -207,7 +207,7 @@ fn next_iteration_insts(
         if function.insts[home].is(Pseudo::Phi) {
             let &(_, next) = single_loop.phis.get(&part.value)?;
             phis.insert(part.value);
-            // The value that the phi has in the next iteration is computed by arithmetic of this one, or is another phi.
+            // The value that the phi has in the next iteration is computed by arithmetic of this iteration, or is another phi.
             work.push(next);
         } else if is_arithmetic(function, home) {
             found.insert(home);

@@ -32,7 +32,7 @@ use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
-/// Numbers of candidates compared per step: those whose reader was placed most recently, and those that are latest in the original order.
+/// Numbers of ready items to compare per step: those whose reader was placed most recently, and those that are last in the original order.
 const WINDOW_SIZES: (usize, usize) = (24, 8);
 
 /// Places each definition as close to its uses as possible; the strategy `pressure` of the command line.

@@ -103,12 +103,12 @@ impl Backend {
         self.strategy().name()
     }
 
-    /// Returns the strategies that a search over whole compilations tries ([`Strategy::is_tried_by_auto`]).
+    /// Returns the strategies that `--sched-backend auto` tries, each in a compilation of its own ([`Strategy::is_tried_by_auto`]).
     pub fn tried_by_auto() -> impl Iterator<Item = Backend> {
         Backend::ALL.into_iter().filter(|backend| backend.strategy().is_tried_by_auto())
     }
 
-    /// Returns the strategy with this name on the command line.
+    /// Returns the strategy with this name on the command line; `None` if there is none.
     pub fn parse(name: &str) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| backend.name() == name)
     }

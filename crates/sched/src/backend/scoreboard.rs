@@ -23,7 +23,8 @@ use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority function: scoreboards, then stalls, then readers of results that have arrived, then the critical path.
+/// The priority function: no more results in flight than scoreboards, then fewer stall cycles, then readers of results that have arrived,
+/// then the longer critical path.
 struct ByScoreboards {
     /// Maximum number of results in flight at once.
     max_in_flight: usize,

@@ -35,16 +35,17 @@ use super::weighted::registers::Groups;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
-/// Minimum number of products in a region for which this strategy changes the order.
+/// Minimum number of matrix products in a region for which this strategy changes the order.
 const MIN_PRODUCTS: usize = 2;
 
-/// The priority function: stalls, then loads that are due, then products, then products with another accumulator, then the critical path.
+/// The priority function: fewer stall cycles, then loads that are due, then matrix products, then matrix products with another accumulator,
+/// then the longer critical path.
 struct ByMatrixProducts {
-    /// Number of products to issue between two loads.
+    /// Number of matrix products to issue between two loads.
     products_per_load: u32,
-    /// Number of products since the last load.
+    /// Number of matrix products issued since the last load.
     products_since_load: u32,
-    /// Step at which the last product issued, counted from 1; 0 if none has issued.
+    /// Step at which the last matrix product issued, counted from 1; 0 if none has issued.
     last_product_step: u32,
 }
 
@@ -53,7 +54,7 @@ fn is_matrix_product(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     analysis.unit(node) == Unit::Tensor.index()
 }
 
-/// Returns whether an item loads operands of later products.
+/// Returns whether an item loads operands of later matrix products.
 fn is_load(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     let item = analysis.item(node);
     matches!(item.effect, OrderEffect::Access(_)) && (analysis.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
@@ -66,10 +67,11 @@ impl Priority for ByMatrixProducts {
     /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let (product, load) = (is_matrix_product(analysis, candidate.node), is_load(analysis, candidate.node));
-        // A load is due after `products_per_load` products; until then products come first. Before the first product, loads are always due.
+        // A load is due after `products_per_load` matrix products; until then matrix products come first. Before the first one, loads are
+        // always due.
         let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
-        // A product whose latest predecessor is the previous product reads its result, so it continues the same accumulator.
+        // A matrix product whose latest predecessor is the previous matrix product reads its result, so both have the same accumulator.
         let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product_step;
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
@@ -138,7 +140,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order of the product priority; `None` if the region has fewer than [`MIN_PRODUCTS`] products.
+/// Returns the order by the priority [`ByMatrixProducts`]; `None` if the region has fewer than [`MIN_PRODUCTS`] matrix products.
 pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let analysis = RegionAnalysis::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();

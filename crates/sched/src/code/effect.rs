@@ -92,7 +92,7 @@ pub(super) fn is_atomic(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG | Opcode::SURED)
 }
 
-/// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp.
+/// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp, such as a shuffle or a vote.
 pub(super) fn depends_on_active_threads(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }

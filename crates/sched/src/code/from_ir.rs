@@ -94,7 +94,8 @@ struct ValueAccesses {
 }
 
 impl ValueAccesses {
-    /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
+    /// Collects the registers that an instruction reads and writes. The class determines the port ([`RegAccess::port`]) of each access;
+    /// pseudo operations have no class, so their accesses have no ports.
     fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<SchedClass>) -> ValueAccesses {
         let mut reg_accesses = ValueAccesses::default();
         let data = &function.insts[inst];
@@ -200,7 +201,7 @@ fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function,
     let opening = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
     let first_register = code.address_registers.len() as u32;
     let (mut form, mut offset) = (0, 0_i64);
-    // The operands of an address follow the opening operand and are not plain; the next plain operand ends the address.
+    // An address starts with an operand of kind `Address`. The operands after it belong to the address until the next plain operand.
     for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
         match operand.kind {
             OperandKind::Address(word) => form = hash_with_part(form, word),

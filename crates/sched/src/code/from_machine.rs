@@ -15,7 +15,7 @@ use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect,
 /// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
 const TRACKED_FILES: [RegFile; 5] =
     [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
-/// Number of register numbers reserved for each register file.
+/// Number of consecutive register numbers that each register file occupies in the scheduler's numbering.
 const REGISTERS_PER_FILE: u32 = 256;
 
 /// Returns code on physical registers without items, with one register group per register.
@@ -83,7 +83,7 @@ pub fn push_foreign(code: &mut SchedCode, instruction: &Instruction, is_relocate
 /// The compiler's description of the memory access of an instruction, which the encoding does not contain.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessKnowledge<'a> {
-    /// Nothing beyond the encoding.
+    /// There is no description: only what the encoding of the instruction says is known.
     Nothing,
     /// The compiler's description of the access.
     Access(&'a MemoryAccess),
@@ -233,8 +233,8 @@ pub(super) fn described_access(
     OrderEffect::Access(MemAccess { kind: access_kind(writes, is_constant), space, strong, address })
 }
 
-/// Returns the hash `form` of an address form, updated by one more part of the address. Equal hashes count as equal forms; collisions of 64
-/// bits are neglected.
+/// Returns the hash `form` of an address form, extended by one more part of the address. Equal hashes count as equal forms; collisions of
+/// 64 bits are neglected.
 pub(super) fn hash_with_part(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);

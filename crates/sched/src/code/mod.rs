@@ -26,7 +26,7 @@ use std::ops::Range;
 use oriole_hardware::{Port, SchedClass};
 use oriole_isa::{Opcode, RegFile};
 
-/// One register that an item reads or writes, with the port that determines its latency.
+/// One register that an item reads or writes, with the port that determines the latency (how instructions of a class access a register).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegAccess {
     /// The register number; registers are numbered from 0 without gaps.
@@ -331,7 +331,7 @@ impl SchedCode {
         &self.address_registers[start..start + usize::from(address.register_count)]
     }
 
-    /// Returns whether `item` writes a register that `reader` reads.
+    /// Returns whether `item` writes a register that the item `reader` reads.
     pub(crate) fn writes_operand_of(&self, item: &Item, reader: &Item) -> bool {
         let reads = self.reads(reader);
         self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))

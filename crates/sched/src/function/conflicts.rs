@@ -15,13 +15,13 @@ use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::pressure::{BlockLiveness, PressureTracker};
 
-/// Minimum ratio of conflict cycles to issue slots for which a block is scheduled again.
+/// Minimum ratio of cycles lost by bank conflicts to instructions of a block, for the block to be scheduled again.
 const MIN_CONFLICT_RATIO: f64 = 0.1;
 /// Maximum number of instructions of a block that is scheduled again.
 const MAX_BLOCK_INSTRUCTIONS: usize = 1024;
 
 impl Scheduler<'_> {
-    /// Schedules the blocks of loops again that lose cycles to bank conflicts, on physical registers.
+    /// Schedules those blocks of loops again that lose many cycles to register bank conflicts. The function must be on physical registers.
     pub fn avoid_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
@@ -77,7 +77,7 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    /// Measures the cost of an order of the instructions of a block.
+    /// Returns the estimated cost of an order of the instructions of a block: cycles, and cycles lost by bank conflicts.
     fn order_cost(
         &self,
         function: &Function,
@@ -110,7 +110,7 @@ struct OrderCost {
 }
 
 impl OrderCost {
-    /// Returns whether conflicts cost at least [`MIN_CONFLICT_RATIO`] of the issue slots.
+    /// Returns whether the cycles lost by bank conflicts are at least [`MIN_CONFLICT_RATIO`] of the number of instructions.
     fn has_many_conflicts(&self) -> bool {
         f64::from(self.conflict_cycles) >= MIN_CONFLICT_RATIO * f64::from(self.instructions)
     }

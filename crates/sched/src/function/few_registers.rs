@@ -39,8 +39,8 @@ struct LowPressureOrder {
 
 impl Scheduler<'_> {
     /// Reorders blocks for few live registers if the function reaches a higher occupancy that way. `peaks` has the maximum number of live
-    /// registers of each block and is updated. `live_values` returns the registers that are live at the ends of a block. Returns whether the
-    /// function changed.
+    /// registers of each block and is updated. `live_values` returns the registers that are live at the start and at the end of a block.
+    /// Returns whether the function changed.
     pub(super) fn lower_peaks<'m>(
         &'m self,
         function: &mut Function,
@@ -50,7 +50,7 @@ impl Scheduler<'_> {
         peaks: &mut IndexVec<Block, Counts>,
         live_values: impl Fn(&Function, Block) -> LiveValues,
     ) -> Result<bool, ScheduleError> {
-        // A plan for a lower occupancy starts from the same order as the plan for the highest one.
+        // A schedule that may lower the occupancy starts from the same order as one that must keep it.
         let full = Scheduler { occupancy_percent: 100, ..*self };
         // The number of registers that may be live at the highest occupancy.
         let most = full.register_target(0).registers;

@@ -1,6 +1,6 @@
 //! Edges of the dependency graph, and their collection while the graph is built.
 
-/// Marks the absence of a node or list element.
+/// The index that means "no node" or "no list element".
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The kind of dependence that requires an edge.
@@ -43,7 +43,7 @@ pub(super) struct IncomingEdges {
     latest_edge: Vec<u32>,
     /// Number of items of the region.
     pub(super) items: u32,
-    /// Number of joins created so far.
+    /// Number of joins (nodes that stand for a set of accesses) created so far.
     pub(super) joins: u32,
 }
 
@@ -98,7 +98,7 @@ impl IncomingEdges {
         Some(join)
     }
 
-    /// Ends the current run of edges: they lead to `node`.
+    /// Ends the current run: all edges that were added since the last run lead to `node`.
     pub(super) fn finish(&mut self, node: u32) {
         self.runs.push((node, self.edges.len() as u32));
     }

@@ -2,8 +2,8 @@
 //!
 //! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
 //! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
-//! same base are compared by offset, in cells of [`CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must follow all
-//! earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
+//! same base are compared by offset, in cells of [`CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must follow
+//! all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
 //!
 //! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
 //! node, and later accesses follow the join.
@@ -32,7 +32,7 @@ const CELL_BYTES: i64 = 4;
 const SPACE_COUNT: usize = 4;
 
 oriole_support::define_index!(
-    /// An address base: equal bases mean equal base addresses.
+    /// Number of a base, the part of an address without its constant offset: equal numbers mean equal base addresses.
     pub struct BaseId,
     "base"
 );
@@ -40,7 +40,7 @@ oriole_support::define_index!(
 /// Identifies a base: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
-/// The latest accesses of one cell.
+/// The latest accesses of one cell ([`CELL_BYTES`] bytes of memory).
 #[derive(Default)]
 struct CellAccesses {
     /// Node of the last store; `None` if there is none.
@@ -52,16 +52,16 @@ struct CellAccesses {
 /// The accesses of one memory space so far.
 #[derive(Default)]
 struct SpaceState {
-    /// Node that follows all stores before the current run; `None` if there are none.
+    /// Node that follows all stores before those in `current_stores`; `None` if there are none.
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
     /// Base of the stores in `current_stores`; `None` before the first store.
     current_base: Option<BaseId>,
-    /// Node that follows the loads which every later store must follow; `None` if there are none.
+    /// Node that follows those loads that every later store must follow; `None` if there are none.
     joined_loads: Option<u32>,
-    /// Loads with the base `latest_store_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
-    /// must follow all of them.
+    /// Loads with the base `latest_store_base`. Stores with that base are compared with these loads by cell; stores with another base must
+    /// follow all of them.
     same_base_loads: Vec<u32>,
     /// Base of the latest store; `None` before the first store.
     latest_store_base: Option<BaseId>,
@@ -81,7 +81,8 @@ impl SpaceState {
         self.cells.clear();
     }
 
-    /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::add_edges`].
+    /// Creates the joins (nodes that stand for a set of earlier accesses) that an access must follow. The edges of the access itself are
+    /// added afterwards by [`SpaceState::add_edges`].
     fn create_joins(&mut self, base: BaseId, writes: bool, incoming: &mut IncomingEdges) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.current_base != Some(base) && !self.current_stores.is_empty() {
@@ -167,7 +168,8 @@ pub(super) struct MemoryOrder {
     last_sync: Option<u32>,
     /// The latest barrier or point of divergence; `None` if there is none.
     last_barrier: Option<u32>,
-    /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
+    /// Items that exchange data between threads, and reads of constant memory, since the latest barrier. They must stay before the next
+    /// barrier.
     exchanges: Vec<u32>,
     /// Items with [`Item::needs_convergence`] since the latest point of divergence, which must stay before the next one.
     converged_items: Vec<u32>,

@@ -34,8 +34,8 @@ use memory::MemoryOrder;
 
 /// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
 pub(crate) const UNKNOWN_LATENCY_CYCLES: u16 = 200;
-/// Assumed number of cycles from the issue of an instruction until its result can be read, if the model has no latency for the pair of
-/// ports.
+/// Assumed number of cycles from the issue of an instruction until its result can be read, if the model has no latency for the ports by
+/// which the register is written and read.
 const UNKNOWN_READ_CYCLES: u16 = 6;
 
 /// The dependency graph of one region.
@@ -190,7 +190,7 @@ struct RegisterAccesses {
     stamp: u32,
     /// Node of the last writer, or [`NONE`].
     writer: u32,
-    /// Port by which the last writer writes.
+    /// Port (index into the latency grids) by which the last writer writes.
     writer_port: Option<Port>,
     /// Head of the linked list of readers since the last write: an index into [`GraphBuilder::readers`], or [`NONE`].
     first_reader: u32,
@@ -201,7 +201,7 @@ struct RegisterAccesses {
 struct ReaderNode {
     /// Node of the item that reads the register.
     node: u32,
-    /// Port by which the item reads; `None` if it has none.
+    /// Port (index into the latency grids) by which the item reads; `None` if it has none.
     port: Option<Port>,
     /// Index of the next reader in [`GraphBuilder::readers`], or [`NONE`].
     next: u32,
@@ -224,8 +224,8 @@ pub struct GraphBuilder<'m> {
     incoming: IncomingEdges,
 }
 
-/// Cycles from the issue of the scheduling barrier after a region, usually a branch, until an instruction after the scheduling barrier can
-/// read a result.
+/// Assumed number of cycles from the issue of the scheduling barrier after a region, usually a branch, until an instruction after that
+/// barrier can read a result of the region.
 const BARRIER_TO_READER_CYCLES: u16 = 10;
 
 impl<'m> GraphBuilder<'m> {
@@ -294,8 +294,8 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the scheduling barrier after the region reads must be
-    /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_TO_READER_CYCLES`] later, because
-    /// control takes that long to reach a reader.
+    /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_TO_READER_CYCLES`] later,
+    /// because control takes that long to reach a reader.
     fn tails(&self, code: &SchedCode, graph: &Graph) -> Vec<u16> {
         let has_barrier = code.items.get(graph.region.end).is_some_and(|item| item.effect == OrderEffect::SchedBarrier);
         let tail = |(node, item): (usize, &Item)| {
@@ -375,7 +375,7 @@ impl<'m> GraphBuilder<'m> {
             let state = *self.register(register);
             if state.writer != NONE && state.writer != node {
                 let first = &code.items[region.start + state.writer as usize];
-                // A fence, and a wait that leaves products running, do not wait for the latest product.
+                // A fence, and a wait that leaves matrix products running, do not wait for the latest matrix product.
                 let is_running = first.opcode.is_some_and(Opcode::is_warpgroup_product) && !item.drains_products;
                 let (latency, scoreboard) = match is_running {
                     true => (1, false),
@@ -437,8 +437,8 @@ impl<'m> GraphBuilder<'m> {
 }
 
 /// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether `second`
-/// waits for a scoreboard. A pseudo operation as `first` takes no cycles. If a port is unknown, the result is the worst case of the first
-/// item's class.
+/// waits for a scoreboard. Each of the two is an item with the port by which it accesses the register. A pseudo operation as `first` takes
+/// no cycles. If a port is unknown, the result is the worst case of the first item's class.
 pub(crate) fn latency(
     model: &Model,
     kind: Kind,
@@ -450,7 +450,7 @@ pub(crate) fn latency(
     if first.opcode.is_none() {
         return (0, false);
     }
-    // Products with the same accumulator are queued in the tensor unit.
+    // Warp-group matrix products with the same accumulator are queued in the tensor unit, so they need not wait for each other.
     if [first, second.0].iter().all(|item| item.opcode.is_some_and(Opcode::is_warpgroup_product)) {
         return (1, false);
     }

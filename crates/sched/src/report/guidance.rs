@@ -19,11 +19,11 @@ pub const HEADER: &str = "SCHEDULING GUIDANCE:";
 /// The header before the loops.
 pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
-/// Lowest level at which the register target is explained.
+/// Lowest level of detail (0 to 4) at which the register target is explained.
 const TARGET_LEVEL: u8 = 2;
-/// Lowest level at which hidden latencies are printed.
+/// Lowest level of detail at which the distances between producers and consumers (hidden latencies) are printed.
 const LATENCY_HIDING_LEVEL: u8 = 3;
-/// Lowest level at which loops are printed.
+/// Lowest level of detail at which the metrics of loops are printed.
 const LOOP_LEVEL: u8 = 4;
 
 /// The effect of one scheduling pass.
@@ -108,7 +108,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
     text
 }
 
-/// Appends the lines of one block.
+/// Appends the lines of one block to the guidance text: its cycles and its schedule.
 fn append_block_lines(text: &mut String, block: &BlockSchedule) {
     let BlockSchedule { block, cycles, idle_cycles: waited, executions, live, schedule } = block;
     let count = schedule.len();
@@ -122,7 +122,7 @@ fn append_block_lines(text: &mut String, block: &BlockSchedule) {
     }
 }
 
-/// Appends the line of one loop.
+/// Appends the line with the metrics of one loop to the guidance text.
 fn append_loop_line(text: &mut String, metrics: &LoopMetrics) {
     let LoopMetrics { header, depth, blocks, instructions, loads, stores, cycles, live } = metrics;
     let _ = write!(text, "  {header:?} depth {depth}: {cycles:.0} cycles an iteration, {instructions} instructions in {blocks} blocks, ");

@@ -1,11 +1,11 @@
 //! Estimates the issue cycle of each instruction of a block, and summarizes the control flow around the blocks.
 //!
 //! **Cycles.** A block is walked in order, for one warp alone. Before register allocation, an instruction issues when its operands are
-//! ready and its unit is free ([`estimate_by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
-//! cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`estimate_by_controls`]). An instruction of variable
-//! latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the
-//! successors ([`InFlightAtBoundary`]). A loop header waits in every iteration for results of the previous iteration, and only once for
-//! results from outside the loop.
+//! ready and its unit is free ([`estimate_by_operands`]). Final code has control words, which are more exact: an instruction issues when
+//! the stall cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`estimate_by_controls`]). An
+//! instruction of variable latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block
+//! are waited for in the successors ([`InFlightAtBoundary`]). A loop header waits in every iteration for results of the previous iteration,
+//! and only once for results from outside the loop.
 //!
 //! **Frequencies** are static estimates without a profile ([`BlockFrequencies`], [`LOOP_MODEL`]).
 
@@ -179,8 +179,8 @@ impl InFlightAtBoundary {
     }
 }
 
-/// Estimates the issue cycles of a block from operand latencies and units. `in_flight` has the results in flight at its start, and is
-/// replaced by those at its end.
+/// Estimates the issue cycles of the instructions of a block from operand latencies and units. `in_flight` has the results in flight at the
+/// start of the block, and is replaced by those at its end.
 pub(crate) fn estimate_by_operands(
     code: &SchedCode,
     range: &Range<usize>,
@@ -236,8 +236,8 @@ pub(crate) fn estimate_by_operands(
     timing
 }
 
-/// Estimates the issue cycles of a block from its control words. `in_flight` has the scoreboards in flight at its start, and is replaced by
-/// those at its end.
+/// Estimates the issue cycles of the instructions of a block from their control words. `in_flight` has the scoreboards that are held at the
+/// start of the block, and is replaced by those at its end.
 pub fn estimate_by_controls(
     code: &SchedCode,
     (range, insts): (&Range<usize>, &[Inst]),
@@ -295,7 +295,7 @@ pub struct FlowSummary {
     pub back_edge_predecessors: IndexVec<Block, Vec<Block>>,
     /// The loops of the function.
     pub loops: Loops,
-    /// Block frequencies with the divergence that the analysis found.
+    /// Block frequencies if warps diverge at the branches that the divergence analysis found, and at no others.
     pub by_analysis: BlockFrequencies,
     /// Block frequencies if warps never diverge.
     pub never_divergent: BlockFrequencies,

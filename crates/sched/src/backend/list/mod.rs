@@ -30,9 +30,9 @@ use crate::pressure::PressureTracker;
 use priority::{Candidate, Statistics, StepContext};
 use ready::ReadySet;
 
-/// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
+/// Maximum number of instructions in a region, from the published description of ptxas. Longer runs of instructions are split.
 const LONGEST_REGION: usize = 4095;
-/// Number of instructions above which a function is scheduled in chunks of whole blocks, from the description.
+/// Number of instructions above which a function is scheduled in chunks of whole blocks, from the published description of ptxas.
 const CHUNK_THRESHOLD_INSTRUCTIONS: usize = 16_383;
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
@@ -60,7 +60,7 @@ struct ListScheduler<'a> {
     clock: Clock<'a>,
     /// The ready items.
     ready: ReadySet,
-    /// The part of the state that depends on earlier decisions.
+    /// The part of the scheduler's state that depends on earlier decisions of the region.
     state: PickState,
     /// For each item, whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
@@ -71,7 +71,7 @@ struct ListScheduler<'a> {
 /// The scheduler state that the description of ptxas updates after each pick.
 #[derive(Clone, Copy)]
 struct PickState {
-    /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the description).
+    /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the published description of ptxas).
     readers_to_drain: u32,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no instruction of this region has
     /// won by it yet.
@@ -194,7 +194,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 impl ListScheduler<'_> {
-    /// Puts the items without predecessors into the ready list and appends them to `inserted`.
+    /// Inserts the items without predecessors into the ready list and appends their nodes to `inserted`.
     fn insert_initial_items(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
             if self.graph.predecessor_counts()[node as usize] == 0 {
@@ -306,7 +306,7 @@ impl ListScheduler<'_> {
         at
     }
 
-    /// Updates the scheduler state for the winner, before the winner issues.
+    /// Updates the state that depends on earlier decisions ([`PickState`]) for the winner, before the winner issues.
     fn update_state(&mut self, best: &Candidate, statistics: &Statistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {

@@ -49,13 +49,14 @@ use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
 pub(super) const NO_SEQUENCE: u32 = u32::MAX;
-/// Maximum difference, in cycles, between the arrival of the operands of a reader and those of the first reader, for the reader to count as
-/// near.
+/// Readers of in-flight results whose operands arrive at most this number of cycles after those of the first such reader are counted as
+/// arriving soon.
 const CUTOFF_CYCLES: u32 = 9;
-/// Maximum number of readers of in-flight results for which the cutoff is evaluated, from the description.
+/// Maximum number of readers of in-flight results per step that are compared with [`CUTOFF_CYCLES`], from the published description of
+/// ptxas.
 const MAX_COMPARED_READERS: usize = 32;
 
-// Bits of the priority. The module header has their meaning.
+// Bits of the eight-bit priority of a candidate. The table in the module comment says when each bit is set.
 const YIELD_RELATED_BIT: u8 = 1 << 7;
 const YIELD_FLAG_BIT: u8 = 1 << 6;
 const HOT_BIT: u8 = 1 << 5;
@@ -161,7 +162,7 @@ pub(super) struct Statistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
     /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
-    /// of the first candidate.
+    /// of the first reader of in-flight results.
     pub registers_taken_soon: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
@@ -221,9 +222,9 @@ pub(super) struct StepContext {
     pub registers_are_scarce: bool,
     /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1).
+    /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1 of the priority, `critical`).
     pub enough_readers_ready: bool,
-    /// Whether bit 7 is compared: some candidate accesses shared memory.
+    /// Whether bit 7 of the priority (candidate is a `YIELD`) is compared, because some candidate accesses shared memory.
     pub uses_yield_criterion: bool,
 }
 
@@ -264,7 +265,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepContext) -> (bool, Reason) {
     let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();
-    // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
+    // A stall-free candidate counts as available from cycle 0: it does not matter in which earlier cycle its operands arrived.
     let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
     let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED_BIT != 0;
     let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED_BIT != 0;
@@ -282,7 +283,7 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepC
         .unwrap_or((first.node < second.node, Reason::Position))
 }
 
-/// Returns whether the first measure is lower, with the reason; `None` if the measures are equal.
+/// Returns whether the measure `first` is lower than `second`, together with `reason`; `None` if the measures are equal.
 fn prefer_lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> {
     match first.cmp(&second) {
         Ordering::Equal => None,
@@ -311,7 +312,7 @@ pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }
 
-/// Returns whether an item is a barrier or control flow inside the region. Such items can have bit 6.
+/// Returns whether an item is a barrier or control flow inside the region. Such items can have bit 6 of the priority (`yield flag`).
 pub(super) fn is_control(item: &Item) -> bool {
     matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync)
 }

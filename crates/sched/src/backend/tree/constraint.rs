@@ -1,5 +1,5 @@
 //! Counts live registers before register allocation, exactly as [`crate::pressure::PressureTracker`] does, on the renumbered registers of a
-//! problem.
+//! [`Problem`] (the region to schedule).
 
 use super::problem::{LiveGroup, Problem};
 use crate::code::REGISTER_CLASSES;
@@ -17,7 +17,7 @@ pub(super) struct LiveRegisters {
 }
 
 impl LiveRegisters {
-    /// Resets the state to the start of the region.
+    /// Resets the live registers to those at the start of the region.
     pub(super) fn start(&mut self, problem: &Problem<'_>) {
         self.groups.clear();
         self.groups.extend_from_slice(&problem.groups);
@@ -56,7 +56,8 @@ impl LiveRegisters {
         }
     }
 
-    /// Issues `node`: frees operands that die, then makes results live, then frees results that have no readers.
+    /// Updates the live registers for `node`, which issues: frees operands that die, then makes results live, then frees results that have
+    /// no readers.
     pub(super) fn step(&mut self, problem: &Problem<'_>, node: u32) {
         for &group in problem.read_groups(node) {
             let state = &mut self.groups[group as usize];

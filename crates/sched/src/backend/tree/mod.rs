@@ -85,7 +85,7 @@ use problem::Problem;
 use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
-/// Step of the priorities of the fourth plan, in cycles.
+/// Step, in cycles, to which the critical paths are rounded as priorities of the fourth plan; smaller differences do not count.
 const COARSE_PRIORITY_STEP: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
@@ -159,7 +159,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &
     Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
 }
 
-/// Returns the order of the region, for strategies that compare several orders. The tracker must have entered the region and stays there.
+/// Returns this strategy's order of the region, for strategies that compare the orders of several. The tracker must have entered the region
+/// and stays at its start.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: &PressureTracker) -> Proposal {
     let problem = Problem::new(region.code, region.graph, region.costs, region.settings, tracker);
     let (order, picks, _) = solve(&problem);
@@ -176,8 +177,8 @@ fn uniform_trace(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pi
     order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
-/// Makes all attempts for a region. Returns the best order as nodes, its trace, and whether the register pressure of some attempt exceeded
-/// the scarcity threshold.
+/// Makes all attempts (list schedules with different plans) for a region. Returns the best order as nodes, its trace, and whether the
+/// register pressure of some attempt exceeded the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
     let weights = TreeWeights::for_problem(problem);
@@ -216,7 +217,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     }
 }
 
-/// Creates the plans of the attempts for a region.
+/// Creates the plan (priorities and register costs) of each attempt for a region.
 struct Plans<'p> {
     /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
@@ -265,8 +266,8 @@ impl<'p> Plans<'p> {
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)
     }
 
-    /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
-    /// length may need fewer registers.
+    /// Returns whether an order with these measurements reaches the lower bounds, so that no order can have a better score. Before register
+    /// allocation the answer is always no, because an order of the same length may need fewer registers.
     fn is_provably_best(&self, measurements: &ScoreMeasurements) -> bool {
         let is_short = measurements.exit_cycle <= self.min_issued && measurements.length.done <= self.min_done;
         is_short && measurements.conflict_cycles == 0 && !self.problem.counts_registers()

@@ -27,7 +27,7 @@ pub(super) struct LiveGroup {
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
     pub weight: u8,
-    /// Whether the group is live at the start of the region, or in an attempt at the current position.
+    /// Whether the register group is live: in the problem at the start of the region, during an attempt at the current position.
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     pub used_after_region: bool,
@@ -38,7 +38,7 @@ pub(super) struct LiveGroup {
 /// One list of register group numbers per item, stored consecutively.
 #[derive(Clone, Default)]
 struct GroupLists {
-    /// For each item, the end of its list in `numbers`.
+    /// For each item, the index in `numbers` after the end of its list.
     list_ends: Vec<u32>,
     /// The lists of all items, one after the other.
     numbers: Vec<u32>,
@@ -51,7 +51,7 @@ impl GroupLists {
         &self.numbers[start as usize..self.list_ends[item as usize] as usize]
     }
 
-    /// Ends the list of the current item.
+    /// Ends the list of the current item; numbers that are appended later belong to the next item.
     fn finish(&mut self) {
         self.list_ends.push(self.numbers.len() as u32);
     }
@@ -63,14 +63,14 @@ pub(super) struct Problem<'a> {
     pub code: &'a SchedCode,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
-    /// Unit of each instruction class, and its cycles on the unit.
+    /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
     /// Mode, stage, budget and knobs.
     pub settings: &'a Settings,
     /// For each item, its unit; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
-    /// For each item, the number of cycles from its issue until its results are available to code after the region, less the cycles of a
-    /// call that ends the region.
+    /// For each item, the number of cycles from its issue until its results are available to code after the region. If a call of known
+    /// duration ends the region, the cycles of the call are subtracted.
     pub tails: Vec<u32>,
     /// Register groups that the region accesses. Empty after register allocation.
     pub groups: Vec<LiveGroup>,
@@ -80,7 +80,7 @@ pub(super) struct Problem<'a> {
     groups_written: GroupLists,
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
-    /// For each item, the read ports that it uses. Empty before register allocation.
+    /// For each item, the registers that it reads through the read ports of the register file. Empty before register allocation.
     pub ports: Vec<PortUse>,
 }
 

@@ -25,10 +25,10 @@ use super::problem::Problem;
 /// Penalty for each register above the budget, in cycles.
 const OVER_BUDGET_PENALTY: f64 = 4096.0;
 
-/// Weights of the parts of a score, in cycles.
+/// Weights, in cycles, of the measurements that a score is the weighted sum of.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct TreeWeights {
-    /// Weight of a cycle of the order's length.
+    /// Weight of each cycle of the order's length.
     pub cycle_weight: f64,
     /// Penalty for each register above the budget, in cycles.
     pub over_budget_penalty: f64,

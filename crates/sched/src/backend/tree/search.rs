@@ -43,9 +43,9 @@ const CANDIDATES_FROM_EACH_TREE: usize = 4;
 const CANDIDATES_BY_POSITION: usize = 12;
 /// Number of items with operands in flight that are compared by cost in a step: those whose operands arrive first.
 const CANDIDATES_BY_ARRIVAL: usize = 6;
-/// Number of items, beside the first of a tree, whose bank conflicts and cache hits are compared in a step.
+/// Number of items, in addition to the first of a tree, whose register bank conflicts and reuse cache hits are compared in a step.
 const CANDIDATES_BY_PORTS: usize = 4;
-/// Cost of a bank conflict cycle, and gain of an operand from the reuse cache, in cycles.
+/// Cost, in cycles, of a cycle lost by a bank conflict, and gain of an operand from the reuse cache, when rejected items are compared.
 const CONFLICT_COST_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
 const OVER_BUDGET_CYCLES: f64 = 1e6;
@@ -94,7 +94,7 @@ pub(super) struct AttemptResult {
     pub picks: Vec<Pick>,
 }
 
-/// Decision of one step: the item to issue, and the second-best candidate with the deciding comparison (when tracing).
+/// The decision of one step: the item to issue and, when tracing, the second-best candidate with the comparison that decided.
 struct Choice {
     /// The chosen item.
     key: TreeKey,
@@ -120,7 +120,7 @@ pub(super) struct AttemptSearch<'p> {
     plan: &'p AttemptPlan,
     /// For each item, the second part of its key: its result latency in cycles, plus a fraction that breaks ties.
     latency_keys: &'p [f64],
-    /// For each unit, the ready items with available operands.
+    /// For each functional unit, an ordered tree of the ready items with available operands.
     trees: Vec<BTreeSet<TreeKey>>,
     /// The items of all trees in the original order. Kept before register allocation only.
     by_position: BTreeSet<u32>,
@@ -285,7 +285,7 @@ impl AttemptSearch<'_> {
             && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
-    /// Chooses the next item to issue, removes it from the ready items, and returns it with the runner-up.
+    /// Chooses the next item to issue, removes it from the ready items, and returns it with the second-best candidate (runner-up).
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
@@ -350,7 +350,7 @@ impl AttemptSearch<'_> {
 
     /// Returns the first item in key order without an objection, or the candidate of lowest cost if there is none.
     ///
-    /// At most `tree-rejections` items are rejected, which bounds the time of a step.
+    /// The knob `tree-rejections` limits the number of rejected items, which bounds the time of a step.
     fn first_without_objection(&mut self) -> Choice {
         let cycle = self.clock.cycle;
         let mut found = None;
@@ -378,9 +378,10 @@ impl AttemptSearch<'_> {
         choice
     }
 
-    /// Returns the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
+    /// Returns the item `key`, or another item for the same functional unit with nearly the same priority and cheaper operands.
     ///
-    /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
+    /// Cheaper means more operands in the reuse cache and fewer register bank conflicts. The priority of the other item may be lower by at
+    /// most the knob `tree-reuse-slack`.
     fn prefer_cheaper_operands(&self, key: TreeKey) -> Choice {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].can_read_reuse_cache {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
@@ -460,7 +461,8 @@ impl AttemptSearch<'_> {
         choice
     }
 
-    /// Returns the candidate of lowest cost, with the second-best one as runner-up. The key breaks ties. Candidates may occur twice.
+    /// Returns the candidate of lowest cost (in cycles), with the second-best one as runner-up. The smaller key breaks ties. The same
+    /// candidate may occur twice in `candidates`.
     fn two_lowest_costs(&self, candidates: impl Iterator<Item = (f64, TreeKey)>, reason: impl Fn(&TreeKey, &TreeKey) -> Reason) -> Choice {
         let rank = |a: &(f64, TreeKey), b: &(f64, TreeKey)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         let mut best: Option<(f64, TreeKey)> = None;

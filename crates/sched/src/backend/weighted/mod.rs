@@ -139,7 +139,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Propos
     Proposal { order, picks: schedule.picks, length: schedule.length, peak }
 }
 
-/// Runs both passes and returns the better order.
+/// Runs the forward and the backward pass, and returns the better of the two orders.
 fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     let Region { code, graph, costs, settings, .. } = *region;
     let counts_registers = groups.is_some();
@@ -234,8 +234,8 @@ impl Attempt {
         self.peak.iter().zip(settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }
 
-    /// Returns whether an order is better than `other`: by excess over the register budget first; then by cycles, then by registers (in
-    /// `reduce-reg` by registers before cycles).
+    /// Returns whether this order is better than `other`. The number of registers above the budget decides first, then cycles, then live
+    /// registers; in mode `reduce-reg` live registers come before cycles.
     fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);

@@ -24,7 +24,7 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Result of a pass.
+/// Result of a list scheduling pass.
 pub(super) struct PassResult {
     /// Nodes in issue order.
     pub order: Vec<u32>,
@@ -59,7 +59,7 @@ impl UnitUse {
 pub(super) struct SchedulingPass<'a> {
     /// The dependency graph in the direction of the pass.
     view: DirectedGraph<'a>,
-    /// For each item, its unit, and the cycles on it.
+    /// For each item, its functional unit and the cycles for which it occupies the unit.
     unit_uses: &'a [UnitUse],
     /// Number of scoreboards of a warp.
     scoreboards: usize,
@@ -98,7 +98,7 @@ pub(super) struct SchedulingPass<'a> {
     changed: Vec<u32>,
 }
 
-/// A scored item of the window.
+/// A candidate of the current step (an item of the window), with its score.
 #[derive(Clone, Copy)]
 struct ScoredItem {
     /// Position of the item in the original order, counted in the direction of the pass.
@@ -182,8 +182,8 @@ impl<'a> SchedulingPass<'a> {
         found
     }
 
-    /// Releases the joins that have no node before them. They exist in the backward pass only: every join has predecessors, but it may have
-    /// no successors.
+    /// Releases the joins that no node precedes in the direction of the pass. Such joins exist in the backward pass only: every join has
+    /// predecessors, but it may have no successors.
     fn release_joins(&mut self) {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
@@ -260,7 +260,8 @@ impl<'a> SchedulingPass<'a> {
         (best, second)
     }
 
-    /// Returns the measures of an item that stalls for `wait` cycles; `all_scoreboards_used` means that all scoreboards are in use.
+    /// Returns the measures of an item from which its score is computed. `wait` is the number of stall cycles of the item beyond the
+    /// shortest stall of the step; `all_scoreboards_used` means that all scoreboards are in use.
     fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> Measures {
         let node = node as usize;
         Measures {

@@ -15,7 +15,7 @@ const CANDIDATES_BY_REGISTERS: usize = 8;
 /// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
 const CANDIDATES_BY_ARRIVAL: usize = 6;
 
-/// Maximum length of the sorted vector of a queue.
+/// Maximum length of the sorted vector of a [`Queue`], in entries.
 const MAX_LIST_LENGTH: usize = 24;
 /// The sorted vector is refilled from the tree when it has fewer entries than this. At least as large as each of the numbers of candidates
 /// above, so that [`Queue::first`] always finds enough entries in the vector.
@@ -38,7 +38,7 @@ impl<T: Ord + Copy> Queue<T> {
         Queue { list: Vec::new(), tree: BTreeSet::new() }
     }
 
-    /// Inserts an entry; the order is kept.
+    /// Inserts an entry at its place in the sorted order.
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
         // The entry is larger than the whole vector, so it may also be larger than entries of the tree.
@@ -94,15 +94,15 @@ fn rank_of(sort_key: SortKey) -> u32 {
 pub(super) struct ReadyList {
     /// For each unit, the items with available operands, by critical path.
     by_critical_path: [Queue<SortKey>; UNITS],
-    /// All ready items, by the change of live general registers.
+    /// All ready items, by the change of live general registers if the item is placed next; items that free the most come first.
     by_registers: Queue<(i32, SortKey)>,
-    /// Items that cannot be placed yet, by the first cycle in which they can.
+    /// Items that cannot be placed yet, by the first cycle in which they can be placed.
     waiting: Queue<(u32, SortKey)>,
     /// For each rank, the register change that is the key of the item in `by_registers`; `None` if the item is not there.
     register_keys: Vec<Option<i32>>,
 }
 
-/// An item of the ready list.
+/// An item of the ready list, with its sort criteria.
 #[derive(Clone, Copy)]
 pub(super) struct ReadyEntry {
     /// Position in the original order, in the direction of the pass.

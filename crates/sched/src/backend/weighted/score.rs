@@ -19,23 +19,23 @@ use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Maximum register range that the slope of the term `forward` is computed from. Without a budget the range is unlimited; the slope, 1 /
-/// range, and with it the term would then be 0.
+/// Maximum register range (budget minus registers that are live anyway) from which the slope of the term `forward` is computed. Without a
+/// budget the range is unlimited; the slope, 1 / range, and with it the term would then be 0.
 const MAX_REGISTER_RANGE: f64 = 256.0;
-/// Stall, in cycles, for which the growing part of the stall penalty, `w / (w + HALF_PENALTY_STALL_CYCLES)`, is half of its maximum.
+/// Number of stall cycles for which the growing part of the stall penalty, `w / (w + HALF_PENALTY_STALL_CYCLES)`, is half of its maximum.
 const HALF_PENALTY_STALL_CYCLES: f64 = 16.0;
-/// Penalty for an item that needs a scoreboard when all are in use.
+/// Penalty, as a part of the score, for an item that needs a scoreboard when all are in use.
 const SCOREBOARD_PENALTY: f64 = 1.0 / 16.0;
 
 /// Weights and register thresholds of a region.
 pub(super) struct Weights {
-    /// Weight of the part `registers`.
+    /// Weight of the part `registers` of the score.
     pressure_weight: f64,
-    /// Weight of the part `parallelism`.
+    /// Weight of the part `parallelism` of the score.
     parallelism_weight: f64,
-    /// Weight of the issue cycle in the forward order, in the part `forward`.
+    /// Weight of the issue cycle in the forward order, in the part `forward` of the score.
     forward_weight: f64,
-    /// Weight of stall cycles, in the part `forward`.
+    /// Weight of stall cycles, in the part `forward` of the score.
     stall_weight: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
     least_live: Counts,
@@ -102,7 +102,7 @@ impl Weights {
         }
     }
 
-    /// Returns the price of a register of each class when `live` registers are live.
+    /// Returns, for each register class, the price of a register (its dimensionless cost in the score) when `live` registers are live.
     pub(super) fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
         std::array::from_fn(|class| {
             if live[class] > self.scarce_above[class] {
@@ -136,13 +136,15 @@ impl Weights {
 }
 
 impl CandidateScore {
-    /// Returns whether this score is better than `other`; `None` if they are equal. Fewer registers above the budget decide first.
+    /// Returns whether this score is better than `other`; `None` if they are equal. The lower number of registers above the budget decides
+    /// first, then the higher sum.
     pub(super) fn beats(&self, other: &CandidateScore) -> Option<bool> {
         let order = other.excess.cmp(&self.excess).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
-    /// Returns the part of the score that contributes most to the advantage over `other`.
+    /// Returns the reason why this score is better than `other`: the register budget, or the part of the score that contributes most to the
+    /// advantage; [`Reason::Position`] if both scores are equal.
     pub(super) fn reason(&self, other: &CandidateScore) -> Reason {
         if self.excess != other.excess {
             return Reason::PressureOverflow;

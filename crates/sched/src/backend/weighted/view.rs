@@ -29,7 +29,7 @@ impl LiveOutTails {
     }
 }
 
-/// Direction of a pass.
+/// Direction of a scheduling pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend) enum Direction {
     /// From the first instruction to the last.

@@ -35,8 +35,8 @@ impl FunctionStatistics {
         self.extra_counts.live_at_calls
     }
 
-    /// Returns the number of registers that a thread needs: the maximum number of live registers plus `beyond`, the number of registers
-    /// that are allocated in addition.
+    /// Returns the number of general registers that a thread needs: the maximum number of live registers plus `beyond`, the number of
+    /// registers that are allocated in addition.
     pub fn registers_for_live(&self, beyond: i32) -> u32 {
         (self.live[0] + beyond).max(0) as u32
     }
