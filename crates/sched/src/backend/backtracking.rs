@@ -87,7 +87,7 @@ impl Strategy for Backtracking {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -187,7 +187,7 @@ struct UndoableOrder<'a, 'g> {
     groups: Option<&'g Groups>,
     /// The decisions so far.
     steps: Vec<UndoableDecision<'a>>,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,

@@ -93,7 +93,7 @@ impl Strategy for Combined {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let groups = groups.as_ref();
@@ -152,8 +152,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         }
     }
     let Some((_, best)) = best else { unreachable!("the source order is always proposed") };
-    // The proof of optimality is about the shared clock alone. Another order may have won because of register banks or the cycles per
-    // iteration.
+    // The strategy `permutation` proves that its order is the shortest by the cost model of issue alone. Another order may have won because
+    // of register banks or the cycles per iteration.
     let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));
     let search = if is_optimal { Search::Optimal } else { Search::None };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, search) }

@@ -250,7 +250,7 @@ struct Engine<'a, 'g> {
     analysis: &'a RegionAnalysis<'a>,
     /// The live registers after the issued items; `None` after register allocation.
     live: Option<Live<'g>>,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,

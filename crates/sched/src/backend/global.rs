@@ -96,9 +96,9 @@ impl Definitions {
 enum ReachingThreads {
     /// Not known, or memory may be written between the two blocks.
     Unknown,
-    /// All of them.
+    /// All threads that execute *D*.
     All,
-    /// Those for which this guard is true.
+    /// The threads for which this guard is true.
     Guarded(Guard),
 }
 

@@ -85,7 +85,7 @@ impl Strategy for LoopAware {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
@@ -144,7 +144,7 @@ pub(super) struct SteadyState {
     period: u32,
 }
 
-/// Issues several iterations of an order on the shared clock, and returns the timing of the last ones.
+/// Issues several iterations of an order by the cost model of issue ([`Clock`]), and returns the timing of the last iterations.
 pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
     let Region { code, graph, costs, carried, .. } = *region;
     let mut clock = Clock::new(costs);

@@ -93,7 +93,7 @@ impl Backend {
         all
     };
 
-    /// Returns the implementation.
+    /// Returns the implementation of the strategy.
     pub fn strategy(self) -> &'static dyn Strategy {
         STRATEGIES[usize::from(self.0)]
     }

@@ -208,7 +208,7 @@ pub struct SchedCode {
     registers: u32,
 }
 
-/// The description of an item to append with [`SchedCode::push`].
+/// An item to append with [`SchedCode::push`], with its register accesses.
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
     /// The scheduling class in the hardware model.

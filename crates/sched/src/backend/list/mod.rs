@@ -41,7 +41,7 @@ struct ListScheduler<'a> {
     code: &'a SchedCode,
     /// The dependency graph of the region.
     graph: &'a Graph,
-    /// Mode, budget and knobs.
+    /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
@@ -56,7 +56,7 @@ struct ListScheduler<'a> {
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// The ready items.
     ready: ReadySet,
@@ -145,7 +145,8 @@ impl Strategy for ListScheduling {
     }
 }
 
-/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region and returns the schedule. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings, .. } = *region;
     let heights = graph.heights();

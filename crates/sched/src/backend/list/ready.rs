@@ -18,7 +18,7 @@ const CANDIDATES_BY_ARRIVAL: usize = 8;
 pub(super) struct ReadySet {
     /// Items with available operands: critical path to the end in cycles, descending, and node.
     by_height: BTreeSet<(Reverse<u32>, u32)>,
-    /// The same items, in the original order.
+    /// The items of `by_height`, in the original order.
     by_position: BTreeSet<u32>,
     /// Items with operands in flight: arrival cycle and node.
     waiting: BTreeSet<(u32, u32)>,

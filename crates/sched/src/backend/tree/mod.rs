@@ -316,7 +316,8 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
     heights
 }
 
-/// Simulates the issue of an order on the clock that all backends share, and returns it as a schedule with issue cycles.
+/// Simulates the issue of an order by the cost model that all backends share ([`Clock`]), and returns the order as a schedule with issue
+/// cycles.
 ///
 /// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
 fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {

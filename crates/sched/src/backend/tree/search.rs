@@ -102,7 +102,7 @@ struct Choice {
     runner_up: Option<(u32, Reason)>,
 }
 
-/// A reason not to issue a candidate at this step.
+/// A reason not to issue a candidate at this step, with the cost of issuing it nevertheless.
 struct Objection {
     /// Cost, in cycles, of issuing the candidate nevertheless.
     cost: f64,
@@ -132,7 +132,7 @@ pub(super) struct AttemptSearch<'p> {
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'p>,
     /// The live registers; not used after register allocation.
     pressure: LiveRegisters,

@@ -116,7 +116,8 @@ impl Strategy for WeightedScheduling {
     }
 }
 
-/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region and returns the schedule. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
@@ -169,7 +170,7 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     }
 }
 
-/// The order of one pass, with its issue cycles on the common clock.
+/// The order of one pass, with its issue cycles by the cost model that all backends share ([`Clock`]).
 struct Attempt {
     /// Positions in the code, in the new order.
     order: Vec<usize>,
@@ -186,7 +187,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Simulates the issue of the order of a pass on the common clock, and counts its live registers.
+    /// Simulates the issue of the order of a pass by the cost model that all backends share, and counts its live registers.
     fn new(
         code: &SchedCode,
         graph: &Graph,

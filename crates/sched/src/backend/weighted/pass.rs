@@ -63,7 +63,7 @@ pub(super) struct SchedulingPass<'a> {
     unit_uses: &'a [UnitUse],
     /// Number of scoreboards of a warp.
     scoreboards: usize,
-    /// Mode, budget and knobs.
+    /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
     /// Weights of the parts of the score.
     weights: &'a Weights,
