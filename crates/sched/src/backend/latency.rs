@@ -25,7 +25,7 @@ use crate::pressure::PressureTracker;
 /// The priority function: no stall, then the longer memory path, then older operands, then the longer critical path.
 pub(super) struct ByMemoryPath {
     /// For each node, the largest sum of long latencies on a path to the end of the region, in cycles.
-    paths: Vec<u32>,
+    memory_paths: Vec<u32>,
 }
 
 impl ByMemoryPath {
@@ -41,7 +41,7 @@ impl ByMemoryPath {
             let own = if (node as usize) < graph.items() { long(graph.tail(node)) } else { 0 };
             paths[node as usize] = below.max().unwrap_or(0).max(own);
         }
-        ByMemoryPath { paths }
+        ByMemoryPath { memory_paths: paths }
     }
 }
 
@@ -50,12 +50,12 @@ impl Priority for ByMemoryPath {
 
     /// Returns the rank of an available item: each step compares only the items with the highest ranks.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
-        (i64::from(self.paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
+        (i64::from(self.memory_paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
     }
 
     /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
-        let path = self.paths[candidate.node as usize];
+        let path = self.memory_paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
 }

@@ -176,7 +176,7 @@ struct BranchAndBound<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
     /// For each node, the length in cycles of the longest path from its issue to the issue of another node.
-    to_last_issue: Vec<u32>,
+    cycles_to_last_issue: Vec<u32>,
     /// Nodes in the best order so far.
     order: Vec<u32>,
     /// Objective of the best order so far ([`BranchAndBound::objective`]).
@@ -202,14 +202,14 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         steps: usize,
     ) -> BranchAndBound<'a, 'g> {
         let graph = analysis.region.graph;
-        let mut to_last_issue = vec![0; graph.nodes()];
+        let mut cycles_to_last_issue = vec![0; graph.nodes()];
         for &node in graph.order.iter().rev() {
-            let below = graph.successors(node).iter().map(|edge| to_last_issue[edge.node as usize] + u32::from(edge.latency));
-            to_last_issue[node as usize] = below.max().unwrap_or(0);
+            let below = graph.successors(node).iter().map(|edge| cycles_to_last_issue[edge.node as usize] + u32::from(edge.latency));
+            cycles_to_last_issue[node as usize] = below.max().unwrap_or(0);
         }
         let mut tree = BranchAndBound {
             analysis,
-            to_last_issue,
+            cycles_to_last_issue,
             order,
             best_objective: (0, 0),
             current_order: Vec::new(),
@@ -318,7 +318,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         for node in (0..items as u32).filter(|&node| is_open(node)) {
             let (head, done) = (heads[node as usize], analysis.heights[node as usize].max(1));
             if analysis.item(node).opcode.is_none() {
-                length.issued = length.issued.max(head + self.to_last_issue[node as usize] + 1);
+                length.issued = length.issued.max(head + self.cycles_to_last_issue[node as usize] + 1);
                 length.done = length.done.max(head + done);
                 continue;
             }
@@ -326,7 +326,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             let cycles = analysis.region.costs.cycles(analysis.item(node).class).max(1) as u32;
             let (sum, longest, first) = &mut busy[unit];
             (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head.max(partial.clock.unit_free_cycles[unit])));
-            slots.push((head.max(partial.clock.unit_free_cycles[unit]), self.to_last_issue[node as usize] + 1, done));
+            slots.push((head.max(partial.clock.unit_free_cycles[unit]), self.cycles_to_last_issue[node as usize] + 1, done));
         }
         for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
             length.issued = length.issued.max(first + (sum - longest) + 1);

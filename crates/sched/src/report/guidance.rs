@@ -20,11 +20,11 @@ pub const HEADER: &str = "SCHEDULING GUIDANCE:";
 pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
 /// Lowest level of detail (0 to 4) at which the register target is explained.
-const TARGET_LEVEL: u8 = 2;
+const TARGET_DETAIL_LEVEL: u8 = 2;
 /// Lowest level of detail at which the distances between producers and consumers (hidden latencies) are printed.
-const LATENCY_HIDING_LEVEL: u8 = 3;
+const LATENCY_HIDING_DETAIL_LEVEL: u8 = 3;
 /// Lowest level of detail at which the metrics of loops are printed.
-const LOOP_LEVEL: u8 = 4;
+const LOOP_DETAIL_LEVEL: u8 = 4;
 
 /// The effect of one scheduling pass.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -79,7 +79,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
         return text;
     }
     let _ = writeln!(text, "{HEADER} {}", subject.name);
-    if level >= TARGET_LEVEL {
+    if level >= TARGET_DETAIL_LEVEL {
         let _ = writeln!(text, "  scheduled by {}", subject.scheduler);
         for pass in subject.passes {
             let PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, .. } = pass;
@@ -96,10 +96,10 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
     for block in &subject.code.blocks {
         append_block_lines(&mut text, block);
     }
-    if level >= LATENCY_HIDING_LEVEL {
+    if level >= LATENCY_HIDING_DETAIL_LEVEL {
         text.push_str(&latency_hiding::lines(&subject.code.latency_distances));
     }
-    if level >= LOOP_LEVEL {
+    if level >= LOOP_DETAIL_LEVEL {
         let _ = writeln!(text, "{LOOP_HEADER}{}", subject.code.loops.len());
         for metrics in &subject.code.loops {
             append_loop_line(&mut text, metrics);

@@ -133,9 +133,9 @@ struct ExtraCounts {
     /// Number of half-precision instructions that compute two values.
     half_packed: u64,
     /// Number of bytes per thread that are stored to local memory.
-    local_stored: u64,
+    local_stored_bytes: u64,
     /// Number of bytes per thread that are loaded from local memory.
-    local_loaded: u64,
+    local_loaded_bytes: u64,
     /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,
     /// Number of texture instructions with the descriptor in a uniform register.
@@ -439,7 +439,7 @@ impl ExtraCounts {
             self.half_packed += u64::from(!is_single_half(function, inst));
         }
         if let Some(access) = data.memory.map(|id| &function.accesses[id]).filter(|access| access.space == Space::Local) {
-            let sum = if data.result_count() == 0 { &mut self.local_stored } else { &mut self.local_loaded };
+            let sum = if data.result_count() == 0 { &mut self.local_stored_bytes } else { &mut self.local_loaded_bytes };
             *sum += u64::from(access.bytes);
         }
         self.uniform_insts += u64::from(item.class.attribute("unit") == Some("udp"));

@@ -27,7 +27,7 @@ use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::SchedCode;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::PressureTracker;
-use priority::{Candidate, Statistics, StepContext};
+use priority::{Candidate, StepContext, StepStatistics};
 use ready::ReadySet;
 
 /// Maximum number of instructions in a region, from the published description of ptxas. Longer runs of instructions are split.
@@ -215,7 +215,7 @@ impl ListScheduler<'_> {
         self.ready.window(&mut window);
         candidates.extend(window.iter().map(|&node| self.evaluate(node, tracker)));
         self.window = window;
-        let statistics = Statistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
+        let statistics = StepStatistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
         let context = StepContext {
             mode: self.settings.mode,
             registers_are_scarce: tracker.live()[0] > self.settings.budget.scarce_above,
@@ -308,7 +308,7 @@ impl ListScheduler<'_> {
     }
 
     /// Updates the state that depends on earlier decisions ([`PickState`]) for the winner, before the winner issues.
-    fn update_state(&mut self, best: &Candidate, statistics: &Statistics) {
+    fn update_state(&mut self, best: &Candidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles

@@ -131,7 +131,7 @@ impl Candidate {
     }
 
     /// Computes the eight-bit priority.
-    pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &Statistics) {
+    pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &StepStatistics) {
         let is_hot = self.memory_latency == MemoryLatency::Long;
         let hot_counts = is_hot && self.hot_cold_active && !self.exceeds_budget;
         // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
@@ -158,7 +158,7 @@ impl Candidate {
 
 /// Statistics of all candidates of a step, collected before they are compared.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Statistics {
+pub(super) struct StepStatistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
     /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
@@ -179,10 +179,10 @@ pub(super) struct Statistics {
     pub candidate_to_wait_for: Option<u32>,
 }
 
-impl Statistics {
-    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::min_readers_for_bit_1`].
-    pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
-        let mut found = Statistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..Statistics::default() };
+impl StepStatistics {
+    /// Collects the statistics of a step; `queue_depth` is the normal value of [`StepStatistics::min_readers_for_bit_1`].
+    pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> StepStatistics {
+        let mut found = StepStatistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..StepStatistics::default() };
         let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
             found.shared_memory += u32::from(candidate.is_shared);
@@ -222,7 +222,7 @@ pub(super) struct StepContext {
     pub registers_are_scarce: bool,
     /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1 of the priority, `critical`).
+    /// Whether at least [`StepStatistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1 of the priority, `critical`).
     pub enough_readers_ready: bool,
     /// Whether bit 7 of the priority (candidate is a `YIELD`) is compared, because some candidate accesses shared memory.
     pub uses_yield_criterion: bool,

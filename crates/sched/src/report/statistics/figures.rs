@@ -69,8 +69,8 @@ impl FunctionStatistics {
         add("LowLmemSpillSize", count(0));
         add("FrameLmemSpillSize", count(facts.spill_size));
         add("SpillSize", count(facts.spill_size));
-        add("LNonSpillB", count(extra.local_stored));
-        add("LNonRefillB", count(extra.local_loaded));
+        add("LNonSpillB", count(extra.local_stored_bytes));
+        add("LNonRefillB", count(extra.local_loaded_bytes));
         add("NonSpillSize", count(facts.variables_size));
         add("Occupancy", StatisticsFigure::Ratio(ratio));
         add("est numDivergentBranches", count(facts.divergent_branches));
