@@ -6,7 +6,7 @@
 use oriole_ir::Inst;
 use oriole_isa::Control;
 use oriole_sched::code::SchedCode;
-use oriole_sched::report::timeline::{HardwareFigures, InFlightAtBoundary, LatencyAssumption, Timing, by_controls};
+use oriole_sched::report::timeline::{HardwareFigures, InFlightAtBoundary, LatencyAssumption, Timing, estimate_by_controls};
 use oriole_sched::resource::Costs;
 use oriole_support::Index;
 
@@ -39,7 +39,7 @@ impl Times {
                 }
                 let range = &code.blocks()[block].range;
                 let timed = (range, &insts[range.clone()]);
-                blocks[block] = by_controls(items, timed, figures, LatencyAssumption::Usual, &controls, &mut in_flight);
+                blocks[block] = estimate_by_controls(items, timed, figures, LatencyAssumption::Usual, &controls, &mut in_flight);
                 ends[block] = Some(in_flight);
             }
         }

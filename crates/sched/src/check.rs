@@ -30,7 +30,7 @@ use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect, RegAc
 pub enum OrderViolation {
     /// The new order is not a permutation of the old one.
     NotAPermutation,
-    /// An item reads a register, or may keep its old value, from a different writer than in the old order.
+    /// An item sees another writer of a register than in the old order: it reads the register, or its guarded write may keep the old value.
     Read {
         /// Position of the item in the old order.
         item: usize,
@@ -154,15 +154,16 @@ impl SetHash {
     }
 }
 
-// Factors that make the sets of one record distinguishable. They are odd, so the multiplication is invertible modulo 2^64.
-const READS: u64 = 0xd6e8_feb8_6659_fd93;
-const FENCES: u64 = 0xa076_1d64_78bd_642f;
-const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
-const SYNCS: u64 = 0x8ebc_6af0_9c88_c6e3;
-const EXCHANGES: u64 = 0x5895_65a4_f3b2_7d3d;
-const BARRIERS: u64 = 0xc2b2_ae3d_27d4_eb4f;
-/// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
-const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
+// Factors that make the sets of one [`ItemRecord`] distinguishable: the hash of each set is multiplied by its own factor before the hashes
+// are added. The factors are odd, so the multiplication is invertible modulo 2^64.
+const READS_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
+const FENCES_FACTOR: u64 = 0xa076_1d64_78bd_642f;
+const CONVERGED_FACTOR: u64 = 0xe703_7ed1_a0b4_28db;
+const SYNCS_FACTOR: u64 = 0x8ebc_6af0_9c88_c6e3;
+const EXCHANGES_FACTOR: u64 = 0x5895_65a4_f3b2_7d3d;
+const BARRIERS_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
+/// The factors for the hashes of the accesses of each memory space, in the order of [`ReplayState::spaces`].
+const SPACE_FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS_ONE: u64 = u64::MAX;
 
@@ -186,9 +187,9 @@ struct ReplayState<'b> {
     writers: FxHashMap<u32, u32>,
     /// The accesses of each memory space: global, shared, local, spill.
     spaces: [SetHashes; 4],
-    /// For each space and base, the accesses with a known address.
+    /// For each memory space and base address, the accesses with a known address.
     bases: FxHashMap<(usize, &'b ReplayedBase), SetHashes>,
-    /// For each space, base and four-byte word, the accesses with a known address.
+    /// For each memory space, base address and index of a four-byte word from that base, the accesses with a known address.
     words: FxHashMap<(usize, &'b ReplayedBase, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
@@ -196,9 +197,9 @@ struct ReplayState<'b> {
     strong: SetHash,
     /// The fences and barriers so far.
     fences: SetHash,
-    /// The barriers and points of divergence so far.
+    /// The barriers between threads and the points of divergence so far.
     barriers: SetHash,
-    /// The exchanges between threads so far.
+    /// The items so far that exchange data between threads of the warp (shuffles, votes).
     exchanges: SetHash,
     /// The points of divergence ([`OrderEffect::Sync`]) so far.
     syncs: SetHash,
@@ -210,7 +211,8 @@ struct ReplayState<'b> {
     sched_barriers: SetHash,
 }
 
-/// Replays an order. Returns the record of each item, by position within the range, and the last writer of each register.
+/// Replays the items of an order one by one. Returns the record of each item, indexed by position within the range, and the last writer of
+/// each register. The replay of the old order also fills `bases`, which the replay of the new order reads.
 fn replay(
     code: &SchedCode,
     within: &Range<usize>,
@@ -219,7 +221,7 @@ fn replay(
     is_old_order: bool,
 ) -> (Vec<ItemRecord>, FxHashMap<u32, u32>) {
     if is_old_order {
-        find_bases(code, within, bases);
+        record_base_addresses(code, within, bases);
     }
     let mut state = ReplayState::default();
     let mut found = vec![ItemRecord::default(); within.len()];
@@ -231,10 +233,10 @@ fn replay(
     (found, state.writers)
 }
 
-/// Computes the base of each access in the old order.
+/// Computes the base address of each memory access in the old order, and stores it in `bases` at the position of the access.
 ///
 /// The new order uses the same bases: if all reads see the same writers, which is checked separately, then the bases are equal.
-fn find_bases(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
+fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<ReplayedBase>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
         let item = &code.items[position];
@@ -249,7 +251,7 @@ fn find_bases(code: &SchedCode, within: &Range<usize>, bases: &mut [Option<Repla
 }
 
 impl<'b> ReplayState<'b> {
-    /// Executes one item and returns its record.
+    /// Adds one item to the replay and returns its record.
     fn execute(&mut self, code: &SchedCode, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
@@ -264,20 +266,20 @@ impl<'b> ReplayState<'b> {
             OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
             OrderEffect::Clock => {
                 record.ordered_items.add(self.strong);
-                record.ordered_items.add(self.fences.scaled(FENCES));
+                record.ordered_items.add(self.fences.scaled(FENCES_FACTOR));
                 self.strong.add(own);
             }
             OrderEffect::Fence | OrderEffect::Barrier | OrderEffect::Sync => {
                 record.aliasing_accesses = self.accesses;
                 record.ordered_items.add(self.strong);
-                record.ordered_items.add(self.fences.scaled(FENCES));
+                record.ordered_items.add(self.fences.scaled(FENCES_FACTOR));
                 self.fences.add(own);
                 if item.effect != OrderEffect::Fence {
-                    record.ordered_items.add(self.exchanges.scaled(EXCHANGES));
+                    record.ordered_items.add(self.exchanges.scaled(EXCHANGES_FACTOR));
                     self.barriers.add(own);
                 }
                 if item.effect == OrderEffect::Sync {
-                    record.ordered_items.add(self.converged.scaled(CONVERGED));
+                    record.ordered_items.add(self.converged.scaled(CONVERGED_FACTOR));
                     self.syncs.add(own);
                 }
             }
@@ -287,11 +289,11 @@ impl<'b> ReplayState<'b> {
             }
         }
         if item.needs_convergence {
-            record.ordered_items.add(self.syncs.scaled(SYNCS));
+            record.ordered_items.add(self.syncs.scaled(SYNCS_FACTOR));
             self.converged.add(own);
         }
         if item.exchanges_lanes {
-            record.ordered_items.add(self.barriers.scaled(BARRIERS));
+            record.ordered_items.add(self.barriers.scaled(BARRIERS_FACTOR));
             self.exchanges.add(own);
         }
         self.all_items.add(own);
@@ -301,9 +303,10 @@ impl<'b> ReplayState<'b> {
         record
     }
 
-    /// Executes a memory access. `own` is the set hash of the item itself.
+    /// Adds a memory access to the replay. `own` is the set hash of the item itself.
     ///
-    /// Per memory space, an access may alias all accesses with other bases, and the accesses with its own base that touch a common word.
+    /// Per memory space, an access may alias all accesses with other bases, and those with the same base that access a common word of four
+    /// bytes.
     /// The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b ReplayedBase>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
@@ -321,11 +324,11 @@ impl<'b> ReplayState<'b> {
                 continue;
             }
             // The sum of the space includes the accesses of this base, which are subtracted again below.
-            let of_space = SPACES[number];
+            let of_space = SPACE_FACTORS[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
                 record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));
                 if writes {
-                    record.aliasing_accesses.add(hashes.reads.scaled(READS).scaled(factor).scaled(of_space));
+                    record.aliasing_accesses.add(hashes.reads.scaled(READS_FACTOR).scaled(factor).scaled(of_space));
                 }
             };
             // Adds all accesses of the space here; those of this base are subtracted below.
@@ -348,7 +351,7 @@ impl<'b> ReplayState<'b> {
         }
         record.ordered_items = self.fences;
         if access.strong {
-            record.ordered_items.add(self.strong.scaled(READS));
+            record.ordered_items.add(self.strong.scaled(READS_FACTOR));
             self.strong.add(own);
         }
         self.accesses.add(own);

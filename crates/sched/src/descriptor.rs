@@ -16,8 +16,8 @@ use oriole_hardware::units::Unit;
 use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
-/// First class number of our own classes, which the published description of ptxas does not have.
-const OWN_CLASSES: u16 = 1024;
+/// The first number for scheduling classes that the published description of ptxas does not have.
+const FIRST_OWN_CLASS_NUMBER: u16 = 1024;
 
 /// Defines an enumeration for one column of the class table (`classes.tbl`), with the number and the name of each value.
 macro_rules! column {
@@ -74,7 +74,7 @@ pub struct SchedDescriptor {
     pub class: SchedClass,
     /// The class number: that of the published description of ptxas if it has one, otherwise our own.
     pub class_number: u16,
-    /// The row of the latency table: that of the published description of ptxas if it has one, otherwise our own.
+    /// The row of the latency table: that of the published description of ptxas if it has one, otherwise the index of the class.
     pub latency_index: u16,
     /// Pipes that can execute the instruction.
     pub pipe: PipeMask,
@@ -107,7 +107,7 @@ impl SchedDescriptor {
         let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
         Ok(SchedDescriptor {
             class,
-            class_number: number("page").unwrap_or(OWN_CLASSES + class.index() as u16),
+            class_number: number("page").unwrap_or(FIRST_OWN_CLASS_NUMBER + class.index() as u16),
             latency_index: number("index").unwrap_or(class.index() as u16),
             pipe: PipeMask::find(text("pipe")?).ok_or_else(|| lacks("pipe"))?,
             sub_class: SubClass::find(text("sub")?).ok_or_else(|| lacks("sub"))?,
@@ -163,9 +163,9 @@ impl Packed {
     pub(crate) const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
     /// Field: the throughput class.
     pub(crate) const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
-    /// Field: the pipes.
+    /// Field: the pipes that can execute the instruction.
     pub(crate) const PIPE: BitField = BitField { low: 15, width: 5 };
-    /// Field: the sub-class.
+    /// Field: the sub-class, which part of its pipe the instruction uses.
     pub(crate) const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
     /// Field: the preferred sub-unit.
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
@@ -241,13 +241,13 @@ mod tests {
         }
     }
 
-    /// Classes without a number in the description have their own ones, from [`OWN_CLASSES`] on, which all differ.
+    /// Classes without a number in the description have their own ones, from [`FIRST_OWN_CLASS_NUMBER`] on, which all differ.
     #[test]
     fn own_class_numbers_differ_from_the_description() {
         let own = Classes::get().all().filter(|class| class.attribute("page").is_none());
         let mut numbers: Vec<u16> = own.map(|class| SchedDescriptor::of_class(class).unwrap().class_number).collect();
         let count = numbers.len();
-        assert!(count > 1 && numbers.iter().all(|&number| number >= OWN_CLASSES), "{numbers:?}");
+        assert!(count > 1 && numbers.iter().all(|&number| number >= FIRST_OWN_CLASS_NUMBER), "{numbers:?}");
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), count);
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!((compare.class_number, compare.pipe, compare.sub_class, compare.unit), (200, PipeMask::A, SubClass::Integer, Unit::Alu));
     }
 
-    /// The default descriptor allows all pipes, parts, flags and barriers: these five fields have five bits each, all set. Latency index
+    /// In the default descriptor, all five bits of the pipe, sub-class, flags, read-barrier and write-barrier fields are set. Latency index
     /// and throughput class are 0.
     #[test]
     fn the_default_descriptor_allows_all_pipes_and_barriers() {

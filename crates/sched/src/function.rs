@@ -26,7 +26,7 @@ use crate::code::products::ProductRegisters;
 use crate::code::{REGISTER_CLASSES, SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
-use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
+use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save_cycles};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
 use crate::report::trace::{AttemptVerdict, TracedAttempt};
@@ -47,7 +47,7 @@ use live::{elementwise_max, peak_of_function, peak_pressure};
 pub(crate) use live::LiveValues;
 
 /// Number of predicate registers of a thread, and of uniform predicate registers of a warp.
-const PREDICATES: i32 = 7;
+const PREDICATE_REGISTERS: i32 = 7;
 
 /// The scheduling pass: the hardware to schedule for, and the options.
 #[derive(Clone, Copy)]
@@ -127,9 +127,9 @@ impl std::fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Returns the blocks of a function, divided into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables
-/// are sized by chunk, not by function, to bound memory.
-fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
+/// Divides the blocks of a function into chunks of at most `largest` instructions, and returns the chunks; a larger block is a chunk of its
+/// own. Tables are sized by chunk, not by function, to bound memory.
+fn split_into_chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = 0_usize;
     for &block in &function.layout {
@@ -155,7 +155,7 @@ struct ChunkCode {
 }
 
 impl ChunkCode {
-    /// Builds the items of a chunk; `push` appends the item of one instruction.
+    /// Builds the items of a chunk; `push` appends the item (scheduler's view) of one instruction to the code.
     fn new(
         function: &Function,
         blocks: &[Block],
@@ -176,8 +176,8 @@ impl ChunkCode {
         ChunkCode { code, blocks: ranges }
     }
 
-    /// Walks the blocks that end with a back edge, in their original order, to find the results in flight along the back edges: the loop
-    /// headers are scheduled before these blocks.
+    /// Walks the blocks that end with a back edge (latches), in their original order, to find the results in flight along the back edges.
+    /// These are needed early, because a loop header is scheduled before the latch.
     fn walk_latches(
         &self,
         function: &Function,
@@ -209,7 +209,7 @@ impl Scheduler<'_> {
                 from_ir::push_values(code, &numbers, function, &products, inst);
             })
         };
-        let chunks = chunks(function, self.backend.strategy().chunk_threshold());
+        let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
         let mut in_flight = InFlightResults::new(self.model, numbers.empty().registers(), function);
@@ -231,13 +231,13 @@ impl Scheduler<'_> {
             }
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
-        let target = self.targets(old);
+        let target = self.register_targets(old);
         let mut stats = Stats { live_before, target: Some(self.register_target(old[0])), changes, ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
         let budgets = self
             .lower_occupancy_percents
             .iter()
-            .map(|&occupancy_percent| (occupancy_percent, Scheduler { occupancy_percent, ..*self }.targets(old)));
+            .map(|&occupancy_percent| (occupancy_percent, Scheduler { occupancy_percent, ..*self }.register_targets(old)));
         let mut tradeoff = OccupancyTradeoff::new((self.occupancy_percent, target), budgets);
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
@@ -262,7 +262,7 @@ impl Scheduler<'_> {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
                     let with =
                         |allowed| self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(allowed, old));
-                    let wants_more = found.wanted_more_registers && can_save(found.cycles, found.lower_bound_cycles);
+                    let wants_more = found.wanted_more_registers && can_save_cycles(found.cycles, found.lower_bound_cycles);
                     tradeoff.add(
                         LOOP_MODEL.executions(loops.depth(*block)),
                         &chunk_code.code.items[range.clone()],
@@ -301,7 +301,7 @@ impl Scheduler<'_> {
             return changes;
         }
         let old = peak_of_function(&original);
-        let allowed = elementwise_max(self.targets(old), old);
+        let allowed = elementwise_max(self.register_targets(old), old);
         if peak_of_function(function).iter().zip(allowed).any(|(found, allowed)| *found > allowed) {
             *function = original;
             changes.truncate(1);
@@ -316,7 +316,7 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
-        for chunk in chunks(function, self.backend.strategy().chunk_threshold()) {
+        for chunk in split_into_chunks(function, self.backend.strategy().chunk_threshold()) {
             let push = |code: &mut SchedCode, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
@@ -364,8 +364,8 @@ impl Scheduler<'_> {
         RegisterTarget::new(live, self.machine, &bounds)
     }
 
-    /// Returns the register target of each class, for an original order with at most `live` live registers.
-    fn targets(&self, live: Counts) -> Counts {
-        [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
+    /// Returns the register target of each register class, for an original order with at most `live` live registers.
+    fn register_targets(&self, live: Counts) -> Counts {
+        [self.register_target(live[0]).registers, PREDICATE_REGISTERS - 1, PREDICATE_REGISTERS - 1, self.uniform_limit as i32 - 8]
     }
 }

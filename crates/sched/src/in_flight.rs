@@ -71,7 +71,7 @@ impl<'m> InFlightResults<'m> {
                 }
             }
         }
-        self.in_flight_at_start = self.remaining();
+        self.in_flight_at_start = self.registers_in_flight();
     }
 
     /// Moves back to the start of the current block.
@@ -105,13 +105,13 @@ impl<'m> InFlightResults<'m> {
         self.arrivals[register as usize].saturating_sub(self.cycle)
     }
 
-    /// Walks the current block in its final order and keeps the state at its end for the successors.
+    /// Walks the current block in its final order and records the results that are in flight at its end, for the successors.
     pub(crate) fn finish_block(&mut self, code: &SchedCode, block: Block, order: impl Iterator<Item = usize>) {
         self.restart_block();
         for position in order {
             self.step(code, &code.items[position]);
         }
-        self.in_flight_at_ends[block] = self.remaining();
+        self.in_flight_at_ends[block] = self.registers_in_flight();
     }
 
     /// Forgets all results in flight.
@@ -122,8 +122,8 @@ impl<'m> InFlightResults<'m> {
         self.cycle = 0;
     }
 
-    /// Returns the registers whose results have not arrived yet, in ascending order.
-    fn remaining(&mut self) -> Vec<InFlightRegister> {
+    /// Returns the registers whose results have not arrived yet, each with the cycles until it arrives, in ascending order of registers.
+    fn registers_in_flight(&mut self) -> Vec<InFlightRegister> {
         self.maybe_in_flight.sort_unstable();
         self.maybe_in_flight.dedup();
         let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until(register)));
@@ -131,7 +131,7 @@ impl<'m> InFlightResults<'m> {
     }
 }
 
-/// Records that the result of a register arrives in cycle `cycles`, unless a later arrival is recorded already.
+/// Records that the result in `register` arrives in cycle `cycles` of the block, unless a later arrival is recorded already.
 fn record_arrival(arrivals: &mut [u32], maybe_in_flight: &mut Vec<u32>, register: u32, cycles: u32) {
     let arrival = &mut arrivals[register as usize];
     *arrival = cycles.max(*arrival);

@@ -5,8 +5,8 @@
 //! whole function for each budget, which multiplies the compile time, and most functions gain next to nothing.
 //!
 //! Therefore only some *blocks* are scheduled again, once per budget: those that wanted more registers and that are not yet at their lower
-//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the register
-//! peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best_larger_budget`] compares the scores.
+//! bound ([`can_save_cycles`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the
+//! register peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best_larger_budget`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
 //!
@@ -31,16 +31,17 @@ struct BlockEstimate {
     busiest_unit_cycles: f64,
 }
 
-/// Minimum saving, as a fraction of a block's cycles, for which the block is scheduled again.
-const MIN_SAVING: f64 = 0.02;
+/// Minimum saving, as a fraction (0 to 1) of a block's cycles, for which the block is scheduled again with more registers.
+const MIN_SAVED_FRACTION: f64 = 0.02;
 
-/// Maximum ratio of the cycles per warp with a larger and with the normal budget, if latency alone limits the resident warps. A lone warp
-/// that takes 0.7 of the time at half of the occupancy has a ratio of 1.4: other warps hid the latency better than its registers do.
+/// Maximum ratio of two times: cycles per warp with a larger register budget, divided by cycles per warp with the normal budget. Both are
+/// the cycles of a lone warp divided by the number of resident warps, so busy units do not count. A lone warp that takes 0.7 of the time at
+/// half of the occupancy has a ratio of 1.4: more warps hid the latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVING`] of its cycles.
-pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
-    cycles as f64 * (1.0 - MIN_SAVING) > lower_bound as f64
+/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_FRACTION`] of its cycles.
+pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
+    cycles as f64 * (1.0 - MIN_SAVED_FRACTION) > lower_bound as f64
 }
 
 /// One register budget with the estimates of all blocks under it.
@@ -130,7 +131,7 @@ impl OccupancyTradeoff {
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest_unit_cycles });
         };
         for budget in &mut self.larger_budgets {
-            // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
+            // List scheduling is a heuristic, so a larger budget can give a longer schedule. The shorter schedule of the two counts.
             let outcome = if wants_more_registers { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
@@ -142,7 +143,7 @@ impl OccupancyTradeoff {
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
-        // The score, and the cycles per warp if latency alone limits the resident warps.
+        // The score in cycles, and the cycles per warp if only latency limits the resident warps (no unit is the bottleneck).
         let rate = |budget: &BudgetEstimate| {
             let warps = warps(budget.peak);
             let score = budget.score(warps);

@@ -98,7 +98,7 @@ impl PressureTracker {
         for &group in liveness.live_in {
             if !self.state(group).live {
                 self.states[group as usize].live = true;
-                self.count(code, group, 1);
+                self.add_to_live(code, group, 1);
             }
         }
         self.peak = self.live;
@@ -106,8 +106,8 @@ impl PressureTracker {
 
     /// Prepares the tracker for a region of the block. The current position must be the start of that region.
     pub(crate) fn enter_region(&mut self, code: &SchedCode, region: Range<usize>) {
-        // Two loops: first all groups are cleared, then readers are counted. In one loop, a later reader of a group would clear the count
-        // again.
+        // Two loops: the first clears the reader counts of all register groups of the region, the second counts the readers. In one loop, a
+        // later reader of a register group would clear its count again.
         for position in region.clone() {
             let item = &code.items[position];
             for &group in code.read_groups(item) {
@@ -126,14 +126,15 @@ impl PressureTracker {
         }
     }
 
-    /// Returns whether a register group is live at the current position, and whether it is accessed after the region or live-out.
+    /// Returns two flags of a register group: whether it is live at the current position, and whether it is accessed after the region or
+    /// live-out.
     pub(crate) fn liveness_at_region_ends(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region)
     }
 
     /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
-    fn count(&mut self, code: &SchedCode, group: u32, sign: i32) {
+    fn add_to_live(&mut self, code: &SchedCode, group: u32, sign: i32) {
         let group = code.groups()[group as usize];
         if let Some(class) = group.class {
             self.live[class as usize] += sign * i32::from(group.weight);
@@ -172,12 +173,12 @@ impl PressureTracker {
             state.readers = state.readers.saturating_sub(1);
             if state.live && state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(code, group, -1);
+                self.add_to_live(code, group, -1);
             }
         }
         for &group in code.written_groups(item) {
             if !std::mem::replace(&mut self.states[group as usize].live, true) {
-                self.count(code, group, 1);
+                self.add_to_live(code, group, 1);
             }
         }
         for (peak, live) in self.peak.iter_mut().zip(self.live) {
@@ -188,7 +189,7 @@ impl PressureTracker {
             let state = &mut self.states[group as usize];
             if state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(code, group, -1);
+                self.add_to_live(code, group, -1);
             }
         }
     }

@@ -19,13 +19,13 @@ use oriole_hardware::units::{Rates, UNITS, Unit};
 use oriole_hardware::{Profile, SchedClass, ThroughputClass};
 use oriole_isa::RegFile;
 
-/// One number for each unit.
+/// One number for each functional unit: busy cycles or register pressure changes.
 pub(crate) type ResourceVector = [i32; UNITS];
 
-/// Upper limit of the operand cost, which the description keeps in nine bits.
+/// Maximum cost of the operands of an instruction, in registers. The published description of ptxas keeps this cost in nine bits.
 pub(crate) const MAX_OPERAND_COST: usize = 0x1ff;
 
-/// Resource usage of a block. 84 bytes, as in the description.
+/// Resource usage of a block. It has 84 bytes, as in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ResourceSlot {
     /// For each unit, the number of cycles for which the instructions of the block use it.
@@ -53,11 +53,11 @@ impl ResourceSlot {
 /// One of the three steps in which the cost of an instruction is added to its block; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CostMode {
-    /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
+    /// Modes 0 and 1 of the published description of ptxas: the instruction's own cost. Resets the state of the previous instruction.
     Own,
-    /// Mode 2: the operand cost minus the operand cost at the previous evaluation.
+    /// Mode 2: the operand cost (in registers) minus the operand cost at the previous evaluation.
     Differential,
-    /// Mode 3: adds the pressure change of the instruction to the pressure of the block.
+    /// Mode 3: adds the register pressure change of the instruction to the pressure of the block.
     Pressure,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct RegisterDescriptor {
 }
 
 impl RegisterDescriptor {
-    /// Class of scoreboards, which are not registers and count nothing. All lower classes are register files.
+    /// The class number of scoreboards, which are not registers and have no cost. All lower class numbers are register files.
     const SCOREBOARD_CLASS: u8 = 7;
 
     /// Creates the descriptor of a register of a file.
@@ -90,7 +90,7 @@ impl RegisterDescriptor {
     }
 
     /// Returns the class and the number of the register; `None` for a scoreboard.
-    fn counted(self) -> Option<(u8, u32)> {
+    fn class_and_index(self) -> Option<(u8, u32)> {
         (self.class < RegisterDescriptor::SCOREBOARD_CLASS).then_some((self.class, self.index))
     }
 }
@@ -189,6 +189,7 @@ pub(crate) struct RegisterSet {
 }
 
 impl RegisterSet {
+    /// Number of register classes for which the set has room.
     const CLASSES: u32 = 8;
 
     /// Returns the index of the word, and the mask of the bit, that represent a register.
@@ -226,7 +227,7 @@ impl RegisterSet {
 /// Costs of the instruction that is being added, which are kept between its three evaluation steps.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct CurrentInstCost {
-    /// Cost of the register operands when it was last computed.
+    /// Cost of the operands of the instruction at the last evaluation, in registers.
     cost: i32,
     /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
     pressure: i32,
@@ -278,19 +279,19 @@ impl Resources {
     pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         let own = self.evaluate(needs, CostMode::Own, slot);
-        add(&mut slot.usage, &own);
+        add_elementwise(&mut slot.usage, &own);
         for operand in needs.operands.iter().filter(|operand| !operand.written && operand.last_use) {
-            if let Some((class, index)) = operand.register.counted()
+            if let Some((class, index)) = operand.register.class_and_index()
                 && self.consumed.insert(class, index)
             {
                 undo.consumed.push((class, index));
             }
         }
         let released = self.evaluate(needs, CostMode::Differential, slot);
-        add(&mut slot.delta, &released);
+        add_elementwise(&mut slot.delta, &released);
         self.evaluate(needs, CostMode::Pressure, slot);
         for operand in needs.operands.iter().filter(|operand| operand.written) {
-            if let Some((class, index)) = operand.register.counted()
+            if let Some((class, index)) = operand.register.class_and_index()
                 && self.consumed.contains(class, index)
             {
                 self.consumed.remove(class, index);
@@ -315,7 +316,7 @@ impl Resources {
     /// [`MAX_OPERAND_COST`].
     fn operand_cost(&self, needs: &ResourceNeeds) -> i32 {
         let mut seen: Vec<(u8, u32)> = Vec::new();
-        for register in needs.operands.iter().filter(|operand| !operand.written).filter_map(|operand| operand.register.counted()) {
+        for register in needs.operands.iter().filter(|operand| !operand.written).filter_map(|operand| operand.register.class_and_index()) {
             if !self.consumed.contains(register.0, register.1) && !seen.contains(&register) {
                 seen.push(register);
             }
@@ -325,13 +326,13 @@ impl Resources {
 
     /// Returns the number of registers that an instruction writes; at most [`MAX_OPERAND_COST`].
     fn result_cost(&self, needs: &ResourceNeeds) -> i32 {
-        let results = needs.operands.iter().filter(|operand| operand.written && operand.register.counted().is_some());
+        let results = needs.operands.iter().filter(|operand| operand.written && operand.register.class_and_index().is_some());
         results.count().min(MAX_OPERAND_COST) as i32
     }
 }
 
-/// Adds one vector to another, element by element.
-pub fn add(sum: &mut ResourceVector, more: &ResourceVector) {
+/// Adds each element of `more` to the same element of `sum`.
+pub fn add_elementwise(sum: &mut ResourceVector, more: &ResourceVector) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum += more;
     }
@@ -361,7 +362,7 @@ mod tests {
     }
 
     /// Returns the resource needs of an instruction that is given as text; `last` has the registers that it reads for the last time.
-    fn work(text: &str, last: &[u16]) -> ResourceNeeds {
+    fn needs_of(text: &str, last: &[u16]) -> ResourceNeeds {
         let (instruction, costs) = (parse(text).unwrap(), costs("sm_90"));
         let class = SchedClass::of(&instruction);
         let operands = accesses(&instruction).into_iter().flat_map(|access| {
@@ -378,8 +379,8 @@ mod tests {
     fn an_instruction_costs_cycles_on_its_unit() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        resources.schedule(&work("FFMA R0, R1, R2, R3", &[]), &mut slot);
-        resources.schedule(&work("MUFU.RCP R4, R5", &[]), &mut slot);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[]), &mut slot);
+        resources.schedule(&needs_of("MUFU.RCP R4, R5", &[]), &mut slot);
         assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
         assert_eq!(slot.usage.iter().sum::<i32>(), 9);
         assert_eq!(costs("sm_86").cycles(SchedClass::of(&parse("DADD R0, R2, R4").unwrap())), 64);
@@ -389,12 +390,12 @@ mod tests {
     fn pressure_counts_last_uses_and_results() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        resources.schedule(&work("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -2);
         assert_eq!(slot.pressure(), -1);
         assert!(resources.consumed.contains(1, 1) && resources.consumed.contains(1, 2) && !resources.consumed.contains(1, 3));
         // A register that is already consumed is not released a second time.
-        resources.schedule(&work("FADD R7, R1, R3", &[1, 3]), &mut slot);
+        resources.schedule(&needs_of("FADD R7, R1, R3", &[1, 3]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -3);
     }
 
@@ -402,7 +403,7 @@ mod tests {
     #[test]
     fn mode_2_is_zero_if_nothing_changed() {
         let (mut slot, mut resources) = (ResourceSlot::default(), Resources::default());
-        let product = work("FFMA R0, R1, R2, R3", &[1]);
+        let product = needs_of("FFMA R0, R1, R2, R3", &[1]);
         resources.evaluate(&product, CostMode::Own, &mut slot);
         resources.consumed.insert(1, 1);
         let mut difference = || resources.evaluate(&product, CostMode::Differential, &mut slot)[Unit::Fma.index()];
@@ -412,16 +413,16 @@ mod tests {
     #[test]
     fn the_same_register_twice_counts_once() {
         let resources = Resources::default();
-        assert_eq!(resources.operand_cost(&work("FFMA R0, R1, R1, R1", &[])), 1);
-        assert_eq!(resources.operand_cost(&work("FFMA R0, R1, R2, RZ", &[])), 2);
-        assert_eq!(resources.operand_cost(&work("FADD R0, R1, 1", &[])), 1);
+        assert_eq!(resources.operand_cost(&needs_of("FFMA R0, R1, R1, R1", &[])), 1);
+        assert_eq!(resources.operand_cost(&needs_of("FFMA R0, R1, R2, RZ", &[])), 2);
+        assert_eq!(resources.operand_cost(&needs_of("FADD R0, R1, 1", &[])), 1);
     }
 
     #[test]
     fn wide_operands_count_for_each_register() {
         let resources = Resources::default();
-        assert_eq!(resources.operand_cost(&work("DADD R0, R2, R4", &[])), 4);
-        assert_eq!(resources.result_cost(&work("DADD R0, R2, R4", &[])), 2);
+        assert_eq!(resources.operand_cost(&needs_of("DADD R0, R2, R4", &[])), 4);
+        assert_eq!(resources.result_cost(&needs_of("DADD R0, R2, R4", &[])), 2);
     }
 
     #[test]
@@ -443,7 +444,7 @@ mod tests {
     fn differential_cost_is_relative_to_the_own_cost() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        let sum = work("FFMA R0, R1, R2, R3", &[]);
+        let sum = needs_of("FFMA R0, R1, R2, R3", &[]);
         assert_eq!(resources.evaluate(&sum, CostMode::Own, &mut slot)[Unit::Fma.index()], 1);
         assert_eq!(resources.evaluate(&sum, CostMode::Differential, &mut slot), [0; UNITS]);
         resources.consumed.insert(1, 2);
@@ -457,9 +458,9 @@ mod tests {
     fn undo_restores_the_state() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         let (before, consumed) = (slot, resources.consumed.clone());
-        let undo = resources.schedule(&work("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);
+        let undo = resources.schedule(&needs_of("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);
         assert_ne!(slot, before);
         resources.undo(undo, &mut slot);
         assert_eq!((slot, &resources.consumed), (before, &consumed));
@@ -469,9 +470,9 @@ mod tests {
     fn a_consumed_register_that_is_written_again_is_not_consumed() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         assert!(resources.consumed.contains(1, 2));
-        let undo = resources.schedule(&work("FADD R2, R1, R3", &[]), &mut slot);
+        let undo = resources.schedule(&needs_of("FADD R2, R1, R3", &[]), &mut slot);
         assert!(!resources.consumed.contains(1, 2));
         resources.undo(undo, &mut slot);
         assert!(resources.consumed.contains(1, 2));

@@ -36,8 +36,8 @@ use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
 
-/// Number of candidates compared per step.
-const WINDOW: usize = 24;
+/// Maximum number of ready items that are compared in full per step.
+const MAX_COMPARED_CANDIDATES: usize = 24;
 /// Maximum number of items in a region. A step is linear in the number of ready items, because undoing it must restore the exact order of
 /// the ready list.
 const LONGEST_REGION: usize = 512;
@@ -87,7 +87,7 @@ impl Strategy for Backtracking {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -103,7 +103,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let analysis = RegionAnalysis::new(region);
     let mut order = UndoableOrder::new(&analysis, groups);
     let mut tries = budget.start(knobs, knobs.backtrack_tries);
-    // Decisions before this step are final: each was changed once already, or is more than `backtrack-depth` steps back.
+    // Decisions before step `fixed` are final: each was changed once already, or is more than `backtrack-depth` steps back.
     let mut fixed = 0;
     while order.steps.len() < region.graph.items() {
         let (best, runner_up) = order.two_best_candidates();
@@ -126,7 +126,7 @@ struct ReadyItem {
     node: u32,
     /// Number of registers above the budget after the item issues; 0 if the item takes no register.
     excess: i32,
-    /// Number of registers that the item frees, negated so that the lowest key wins; 0 unless registers are scarce.
+    /// Number of general registers that the item frees, negative if it takes registers; 0 unless registers are scarce.
     freed: i32,
     /// Number of cycles that the warp stalls if the item issues next.
     stall: u32,
@@ -135,7 +135,7 @@ struct ReadyItem {
 }
 
 impl ReadyItem {
-    /// Returns the sort key; the lowest wins.
+    /// Returns the sort key: fewest registers above the budget, most registers freed, shortest stall, longest critical path, lowest node.
     fn key(&self) -> (i32, i32, u32, std::cmp::Reverse<u32>, u32) {
         (self.excess, -self.freed, self.stall, std::cmp::Reverse(self.height), self.node)
     }
@@ -187,7 +187,7 @@ struct UndoableOrder<'a, 'g> {
     groups: Option<&'g Groups>,
     /// The decisions so far.
     steps: Vec<UndoableDecision<'a>>,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
@@ -287,7 +287,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     fn two_best_candidates(&self) -> (ReadyItem, Option<ReadyItem>) {
         // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
         let mut window: Vec<u32> = self.ready.clone();
-        if window.len() > WINDOW {
+        if window.len() > MAX_COMPARED_CANDIDATES {
             let key = |node: &u32| {
                 (
                     self.earliest[*node as usize].saturating_sub(self.clock.cycle),
@@ -295,8 +295,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
                     *node,
                 )
             };
-            window.select_nth_unstable_by_key(WINDOW, key);
-            window.truncate(WINDOW);
+            window.select_nth_unstable_by_key(MAX_COMPARED_CANDIDATES, key);
+            window.truncate(MAX_COMPARED_CANDIDATES);
         }
         let (mut best, mut second): (Option<ReadyItem>, Option<ReadyItem>) = (None, None);
         for node in window {
@@ -356,7 +356,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         self.steps.push(step);
     }
 
-    /// Propagates the issue of a node in cycle `at` to its successors. Appends their old earliest cycles to `changed`.
+    /// Propagates the issue of a node in cycle `at` to its successors. Appends each successor whose earliest issue cycle changes, with the
+    /// old cycle, to `changed`.
     fn release(&mut self, node: u32, at: u32, changed: &mut Vec<(u32, u32)>) {
         let graph: &'a Graph = self.analysis.region.graph;
         for edge in graph.successors(node) {
@@ -397,8 +398,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         Some((step.node, step.runner_up, step.reason))
     }
 
-    /// Returns an estimate of the partial order: number of registers above the budget, and a lower bound of the length of all completions
-    /// in cycles.
+    /// Returns two figures by which partial orders are compared: the number of registers above the budget, and a lower bound, in cycles, of
+    /// the length of all completions.
     fn estimate(&self) -> (i32, u32) {
         let path = |&node: &u32| {
             let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);

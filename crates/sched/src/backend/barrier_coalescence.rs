@@ -27,8 +27,8 @@ use oriole_support::BitSet;
 use super::rearrange::{ChangeReason, CodeChange, RearrangeContext};
 use super::weighted_variant::{Variation, WeightedVariant};
 
-/// Scopes of `MEMBAR`, smallest first.
-const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
+/// The scope modifiers of `MEMBAR`, smallest scope first.
+const FENCE_SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
 
 /// Removes barriers and fences that repeat an earlier one of the same block; the strategy `barrier-coalescence` of the command line.
 pub(super) const BARRIER_COALESCENCE: WeightedVariant = WeightedVariant {
@@ -47,7 +47,8 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
         let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
         for &inst in &function.blocks[block].insts {
             if let Some(number) = whole_block_barrier(function, inst) {
-                // The analysis of divergent synchronizations runs at the first repeated barrier of the function: most functions have none.
+                // Divergent synchronizations (barriers that only some threads execute) are found at the first repeated barrier of the
+                // function, because most functions have none.
                 let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
                     let split = split.get_or_insert_with(|| divergent_synchronizations(function));
                     function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_synchronize(function, other, number))
@@ -110,7 +111,7 @@ fn orders_at_least(function: &Function, earlier: Inst, later: Inst) -> bool {
     }
     let scope = |inst: Inst| {
         let [kind, scope] = function.insts[inst].modifiers.as_slice() else { return None };
-        Some((*kind, SCOPES.iter().position(|&name| name == scope.spelling())?))
+        Some((*kind, FENCE_SCOPES.iter().position(|&name| name == scope.spelling())?))
     };
     match (scope(earlier), scope(later)) {
         (Some((kind, large)), Some((other, small))) if first.is_machine(Opcode::MEMBAR) => kind == other && large >= small,

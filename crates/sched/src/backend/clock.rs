@@ -42,7 +42,7 @@ impl Length {
         self.issued + self.done < other.issued + other.done
     }
 
-    /// Extends the length by an instruction that issues in cycle `at` and whose results are available `tail` cycles later.
+    /// Raises the length to include an instruction that issues in cycle `at` and whose results are available `tail` cycles later.
     pub(super) fn add(&mut self, at: u32, tail: u32) {
         self.issued = self.issued.max(at + 1);
         self.done = self.done.max(at + tail.max(1));
@@ -52,7 +52,7 @@ impl Length {
 /// State of the pipeline while an order is issued.
 #[derive(Clone)]
 pub(super) struct Clock<'a> {
-    /// Unit of each instruction class, and its cycles on the unit.
+    /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
     /// First cycle in which the next instruction can issue.
     pub cycle: u32,
@@ -111,7 +111,7 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// Returns the length of a region whose items issue in the given order of positions.
+/// Returns the length, in cycles, of an order of a region. `order` lists the positions of its items in the code, first issued first.
 pub fn estimate(code: &SchedCode, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = graph.start_cycles();
     let mut left = graph.predecessor_counts().to_vec();
@@ -127,8 +127,8 @@ pub fn estimate(code: &SchedCode, graph: &Graph, costs: &Costs, order: impl Iter
     length
 }
 
-/// Returns a lower bound for the length of every order of the region: the maximum of the critical path, the number of instructions and
-/// the occupied cycles of the busiest unit.
+/// Returns a lower bound, in cycles, for the length of every order of the region: the maximum of the critical path, the number of
+/// instructions and the cycles for which the busiest unit is occupied.
 pub fn lower_bound(code: &SchedCode, graph: &Graph, costs: &Costs) -> Length {
     let mut lower_bound = Length::default();
     let mut busy = [(0, 0); UNITS];

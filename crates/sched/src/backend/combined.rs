@@ -22,26 +22,35 @@ use super::backtracking::{self, Backtracking};
 use super::budget::SearchBudget;
 use super::clock::lower_bound;
 use super::critical_path::{ByCriticalPath, CriticalPath};
-use super::engine::{Proposal, RegionAnalysis, cycles_with_ports, enter_region, run};
-use super::latency::{ByMemoryPath, Latency};
+use super::engine::{Proposal, RegionAnalysis, enter_region, exit_plus_done_cycles, run};
+use super::latency::{ByMemoryPath, LatencyScheduling};
 use super::loop_aware::{self, LoopAware, steady_state};
 use super::permutation::{self, Permutation};
-use super::pressure::{self, Pressure};
+use super::pressure::{self, PressureScheduling};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::tensor::{self, Tensor};
+use super::tensor::{self, TensorScheduling};
 use super::tree::{self, TreeScheduling};
 use super::weighted::{self, WeightedScheduling};
 use crate::pressure::PressureTracker;
 
-/// Largest number of items of a region on which every strategy is tried. On larger regions only strategies that take linear time are tried.
-const SMALL_REGION: usize = 512;
+/// Maximum number of items of a region for which every strategy is tried. On larger regions only strategies of linear time are tried.
+const MAX_ITEMS_FOR_ALL_STRATEGIES: usize = 512;
 
 /// The strategies whose orders are compared.
-const MEMBERS: [&dyn Strategy; 9] =
-    [&WeightedScheduling, &TreeScheduling, &CriticalPath, &Latency, &Backtracking, &Permutation, &LoopAware, &Tensor, &Pressure];
+const MEMBERS: [&dyn Strategy; 9] = [
+    &WeightedScheduling,
+    &TreeScheduling,
+    &CriticalPath,
+    &LatencyScheduling,
+    &Backtracking,
+    &Permutation,
+    &LoopAware,
+    &TensorScheduling,
+    &PressureScheduling,
+];
 
 /// Schedules each region by several strategies and keeps the shortest order; the strategy `combined` of the command line.
 pub(super) struct Combined;
@@ -79,12 +88,12 @@ impl Strategy for Combined {
     }
 
     /// Returns true: the strategy uses the dependences on the previous iteration.
-    fn uses_loop_edges(&self) -> bool {
+    fn uses_carried_edges(&self) -> bool {
         true
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let groups = groups.as_ref();
@@ -107,11 +116,11 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         run(&analysis, groups, &mut ByCriticalPath),
         run(&analysis, groups, &mut ByMemoryPath::new(region)),
     ];
-    proposals.extend(tensor::by_products(region, groups));
+    proposals.extend(tensor::order_by_products(region, groups));
     if !region.carried.is_empty() {
         proposals.push(loop_aware::best_order(region, groups).0);
     }
-    if items <= SMALL_REGION {
+    if items <= MAX_ITEMS_FOR_ALL_STRATEGIES {
         proposals.push(backtracking::best_order(region, groups, budget));
     }
     let exceeded_scarcity = proposals.iter().any(|proposal| proposal.exceeds_scarcity(region));
@@ -127,7 +136,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let rate = |proposal: &Proposal| {
         // Orders of a loop body are compared by the cycles of an iteration in the steady state, other orders by the length of one pass.
         let cycles = if region.carried.is_empty() {
-            cycles_with_ports(region, &proposal.order)
+            exit_plus_done_cycles(region, &proposal.order)
         } else {
             steady_state(region, &proposal.order).cycles
         };
@@ -143,8 +152,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         }
     }
     let Some((_, best)) = best else { unreachable!("the source order is always proposed") };
-    // The proof of optimality is about the shared clock alone. Another order may have won because of register banks or the cycles per
-    // iteration.
+    // The strategy `permutation` proves that its order is the shortest by the cost model of issue alone. Another order may have won because
+    // of register banks or the cycles per iteration.
     let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));
     let search = if is_optimal { Search::Optimal } else { Search::None };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, search) }
@@ -169,7 +178,7 @@ mod tests {
         let bench = TestRegion::new(&lines);
         let length = |strategy: &dyn Strategy| bench.run(strategy, &[0, 1, 2], &[21, 31]).0.length;
         let combined = length(&Combined);
-        let others: [&dyn Strategy; 4] = [&CriticalPath, &Latency, &Permutation, &WeightedScheduling];
+        let others: [&dyn Strategy; 4] = [&CriticalPath, &LatencyScheduling, &Permutation, &WeightedScheduling];
         assert!(others.into_iter().all(|other| !length(other).is_shorter_than(combined)), "{combined:?}");
         assert!(combined.is_shorter_than(bench.original_length()));
     }

@@ -26,7 +26,8 @@ use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority function: stall cycles beyond the limit, then the chain of the last item, then the critical path.
+/// The priority function: fewer stall cycles beyond the limit, then the item whose latest predecessor issued most recently (so that a
+/// dependency chain is continued), then the longer critical path.
 struct ByChain {
     /// Maximum number of stall cycles between two items of a chain; a longer stall leaves the chain.
     tolerated_stall: u32,
@@ -72,7 +73,7 @@ impl Strategy for DepthFirst {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);

@@ -105,7 +105,8 @@ impl Strategy for Pairing {
     }
 }
 
-/// Schedules a region by the strategy `pairing`. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `pairing`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let first = weighted::best_order(region, groups.as_ref());

@@ -36,14 +36,16 @@ use crate::pressure::{Counts, PressureTracker};
 
 /// Maximum number of criteria of a strategy.
 pub(super) const MAX_CRITERIA: usize = 5;
-/// Number of candidates to compare per step: by highest rank, by original order, and by earliest arrival of their operands.
-const WINDOW: (usize, usize, usize) = (14, 8, 8);
+/// Numbers of ready items to compare per step: those of the highest [`Priority::rank`], those that are first in the original order, and
+/// those whose operands in flight arrive first.
+const WINDOW_SIZES: (usize, usize, usize) = (14, 8, 8);
 /// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
 const MAX_EXAMINED_SUCCESSORS: usize = 16;
 /// Minimum latency, in cycles, of an item that should issue early so that other items hide its latency.
 pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
 
-/// Properties of a region that do not depend on the order of its items: critical paths and scoreboard use. Vectors are indexed by node.
+/// Properties of a region that do not depend on the order of its items: critical paths and scoreboard use. Vectors are indexed by node of
+/// the dependency graph.
 pub(super) struct RegionAnalysis<'a> {
     /// The region.
     pub region: Region<'a>,
@@ -118,7 +120,7 @@ pub(super) trait Priority {
     fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA];
 
     /// Called when a candidate has issued, so that the priority can depend on earlier decisions.
-    fn on_issue(&mut self, _facts: &RegionAnalysis<'_>, _candidate: &Candidate) {}
+    fn on_issue(&mut self, _analysis: &RegionAnalysis<'_>, _candidate: &Candidate) {}
 }
 
 /// An order of a region, with its length and its maximum number of live registers.
@@ -144,7 +146,7 @@ impl Proposal {
     pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
-        let mut proposal = Proposal { peak: peak(groups, &order), order, picks: Vec::new(), length };
+        let mut proposal = Proposal { peak: peak_of_order(groups, &order), order, picks: Vec::new(), length };
         if region.settings.trace {
             let cycles = issue_cycles(region, &proposal.order);
             let pick = |(&node, &cycle): (&u32, &u32)| Pick { picked: start + node as usize, runner_up: None, reason, cycle };
@@ -158,8 +160,9 @@ impl Proposal {
         excess(&self.peak, region)
     }
 
-    /// Returns the three numbers by which two orders are compared; lower is better. The first is the number of registers above the budget.
-    /// The others are cycles and registers, in this sequence; in mode `reduce-reg` registers come before cycles.
+    /// Returns the three numbers by which two orders are compared, lexicographically; lower is better. The first is the number of registers
+    /// above the budget, the second the cycles of [`Proposal::length`] (issued plus done), the third the maximum number of live general
+    /// registers. In mode `reduce-reg` live registers come before cycles.
     pub(super) fn cost(&self, region: &Region<'_>) -> (i32, u32, u32) {
         let cycles = self.length.issued + self.length.done;
         let registers = self.peak[0].max(0) as u32;
@@ -167,8 +170,9 @@ impl Proposal {
         (self.excess(region), first, second)
     }
 
-    /// Returns whether the order should replace the original one. Before register allocation, an order above the register budget may:
-    /// the caller then tries again with fewer registers, and learns that more of them would save time.
+    /// Returns whether the order should replace the original order `source`: it is shorter, or in mode `reduce-reg` has the lower
+    /// [`Proposal::cost`]. A shorter order is accepted even above the register budget: the caller then tries again with fewer registers,
+    /// and learns that more of them would save time.
     pub(super) fn improves_on(&self, source: &Proposal, region: &Region<'_>) -> bool {
         if region.settings.mode == ScheduleMode::ReduceReg {
             return self.cost(region) < source.cost(region);
@@ -196,19 +200,19 @@ impl Proposal {
     }
 }
 
-/// Returns the register groups of a region before register allocation. Moves the tracker into the region.
+/// Moves the tracker of live registers into the region. Returns the register groups of the region; `None` after register allocation.
 pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
     tracker.enter_region(region.code, region.graph.region.clone());
     (region.settings.stage == AllocationStage::Pre).then(|| Groups::new(region.code, region.graph, tracker))
 }
 
-/// Returns the number of registers above the budget, summed over all classes.
+/// Returns the number of registers by which the maxima `peak` exceed the budget, summed over all register classes.
 pub(super) fn excess(peak: &Counts, region: &Region<'_>) -> i32 {
     peak.iter().zip(region.settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
 }
 
-/// Returns the maximum number of live registers of each class for an order.
-pub(super) fn peak(groups: Option<&Groups>, order: &[u32]) -> Counts {
+/// Returns the maximum number of live registers of each class for an order of nodes; zeros after register allocation.
+pub(super) fn peak_of_order(groups: Option<&Groups>, order: &[u32]) -> Counts {
     groups.map_or([0; 4], |groups| {
         let mut live = Live::new(groups, Direction::Forward);
         order.iter().for_each(|&node| live.step(node, &mut |_| {}));
@@ -216,7 +220,7 @@ pub(super) fn peak(groups: Option<&Groups>, order: &[u32]) -> Counts {
     })
 }
 
-/// Returns the issue cycle of each item of an order, in its order.
+/// Returns the issue cycle of each item of an order, counted from the start of the region, in the sequence of the order.
 pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     let Region { code, graph, costs, .. } = *region;
     let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.predecessor_counts().to_vec(), Clock::new(costs));
@@ -229,9 +233,9 @@ pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     order.iter().map(issue).collect()
 }
 
-/// Returns the sum of the cycles until the last item of the region has issued and the cycles until its results are available. After
-/// register allocation the cycles include bank conflicts.
-pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
+/// Returns the sum of two numbers of cycles, both counted from the start of the region: until the scheduling barrier after the region can
+/// issue, and until all results are available. After register allocation both include cycles lost by register bank conflicts.
+pub(super) fn exit_plus_done_cycles(region: &Region<'_>, order: &[u32]) -> u32 {
     let Region { code, graph, costs, settings, .. } = *region;
     let tails = ports::tails(code, graph);
     let is_allocated = settings.stage == AllocationStage::Post;
@@ -246,7 +250,7 @@ struct Engine<'a, 'g> {
     analysis: &'a RegionAnalysis<'a>,
     /// The live registers after the issued items; `None` after register allocation.
     live: Option<Live<'g>>,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
@@ -286,7 +290,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
     (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).for_each(|node| engine.insert(node, priority));
     while proposal.order.len() < graph.items() {
         let (best, runner_up) = engine.pick(priority);
-        let at = engine.place(&best, priority);
+        let at = engine.issue(&best, priority);
         proposal.length.add(at, graph.tail(best.node));
         proposal.order.push(best.node);
         if analysis.region.settings.trace {
@@ -301,7 +305,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
 }
 
 impl Engine<'_, '_> {
-    /// Adds a node to the ready items.
+    /// Adds an item to the ready items: to `available` if its operands are available, otherwise to `waiting`.
     fn insert(&mut self, node: u32, priority: &impl Priority) {
         self.by_position.insert(node);
         let earliest = self.earliest[node as usize];
@@ -323,9 +327,9 @@ impl Engine<'_, '_> {
     /// Returns the best candidate, and the runner-up with the criterion that decided. The runner-up is exact only when tracing.
     fn pick(&mut self, priority: &impl Priority) -> (Candidate, Option<(u32, Reason)>) {
         self.advance(priority);
-        let by_rank = self.available.iter().take(WINDOW.0).map(|&(_, node)| node);
-        let by_position = self.by_position.iter().take(WINDOW.1).copied();
-        let by_time = self.waiting.iter().take(WINDOW.2).map(|&(_, node)| node);
+        let by_rank = self.available.iter().take(WINDOW_SIZES.0).map(|&(_, node)| node);
+        let by_position = self.by_position.iter().take(WINDOW_SIZES.1).copied();
+        let by_time = self.waiting.iter().take(WINDOW_SIZES.2).map(|&(_, node)| node);
         let mut window: Vec<u32> = by_rank.chain(by_position).chain(by_time).collect();
         window.sort_unstable();
         window.dedup();
@@ -383,7 +387,7 @@ impl Engine<'_, '_> {
     }
 
     /// Issues a candidate and returns its issue cycle.
-    fn place(&mut self, best: &Candidate, priority: &mut impl Priority) -> u32 {
+    fn issue(&mut self, best: &Candidate, priority: &mut impl Priority) -> u32 {
         let (analysis, graph, node) = (self.analysis, self.analysis.region.graph, best.node);
         let earliest = self.earliest[node as usize];
         self.by_position.remove(&node);

@@ -44,11 +44,11 @@ use super::software_pipelining::branch_guard;
 use super::weighted_variant::{Variation, WeightedVariant};
 use crate::score::LOOP_MODEL;
 
-/// Maximum number of blocks between a block and its dominator that are searched for stores.
+/// Maximum number of blocks between a block and its immediate dominator that are searched for stores; with more, no load moves up.
 const MAX_BLOCKS_BETWEEN: usize = 8;
 
-/// Maximum number of instructions of a function that this strategy changes. Each move takes time linear in the size of two blocks.
-const LARGEST_FUNCTION: usize = 20_000;
+/// Maximum number of instructions in a function that this strategy changes. Each move takes time linear in the size of two blocks.
+const MAX_FUNCTION_INSTRUCTIONS: usize = 20_000;
 
 /// Moves instructions between blocks where that is safe; the strategy `global` of the command line.
 pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
@@ -59,7 +59,7 @@ pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
 
 /// Changes a function as the module comment describes. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
-    if function.inst_count() > LARGEST_FUNCTION {
+    if function.inst_count() > MAX_FUNCTION_INSTRUCTIONS {
         return Vec::new();
     }
     let mut changes = sink(function, context);
@@ -96,9 +96,9 @@ impl Definitions {
 enum ReachingThreads {
     /// Not known, or memory may be written between the two blocks.
     Unknown,
-    /// All of them.
+    /// All threads that execute *D*.
     All,
-    /// Those for which this guard is true.
+    /// The threads for which this guard is true.
     Guarded(Guard),
 }
 
@@ -122,7 +122,7 @@ fn hoist(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChan
         let mut registers = context.knobs.global_registers;
         let is_likely = |block: Block| {
             let others = flow.successors(above).iter().filter(|&&other| other != block && !dominators.dominates(block, other));
-            // A branch around the rest of the kernel, such as one on the number of elements, is rarely taken.
+            // A branch to the end of the kernel, such as that of threads beyond the number of elements, is rarely taken.
             let mut others = others.filter(|&&other| !only_exits(function, other));
             frequencies.total[block] >= frequencies.total[above] || flow.successors(above).contains(&block) && others.next().is_none()
         };
@@ -145,8 +145,8 @@ fn only_exits(function: &Function, block: Block) -> bool {
     matches!(function.blocks[block].insts[..], [end] if function.insts[end].is_machine(Opcode::EXIT))
 }
 
-/// Returns how threads get from a block to a block that it immediately dominates, for loads: [`ReachingThreads::Unknown`] also if memory
-/// may be written on the way.
+/// Returns which threads of the block `above` also execute the block `below`, which `above` immediately dominates. The result decides
+/// whether loads may move, so it is [`ReachingThreads::Unknown`] also if memory may be written between the two blocks.
 fn reaching_threads(
     function: &Function,
     flow: &ControlFlow,
@@ -202,8 +202,8 @@ fn is_branch_or_reconvergence(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BSSY | Opcode::BSYNC))
 }
 
-/// Chooses the instructions of `block` to move to its dominator `above`, each with its reason. `idle_slots` and `registers` are the idle
-/// issue slots of `above` and the registers that moved results may still occupy; both are reduced.
+/// Chooses the instructions of `block` to move up to its dominator `above`, each with its reason. `idle_slots` is the number of idle issue
+/// slots of `above`, `registers` the number of registers that moved results may still occupy; both are reduced by the chosen instructions.
 fn choose_hoisted(
     function: &Function,
     dominators: &Dominators,

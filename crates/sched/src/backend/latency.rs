@@ -25,7 +25,7 @@ use crate::pressure::PressureTracker;
 /// The priority function: no stall, then the longer memory path, then older operands, then the longer critical path.
 pub(super) struct ByMemoryPath {
     /// For each node, the largest sum of long latencies on a path to the end of the region, in cycles.
-    paths: Vec<u32>,
+    memory_paths: Vec<u32>,
 }
 
 impl ByMemoryPath {
@@ -41,29 +41,29 @@ impl ByMemoryPath {
             let own = if (node as usize) < graph.items() { long(graph.tail(node)) } else { 0 };
             paths[node as usize] = below.max().unwrap_or(0).max(own);
         }
-        ByMemoryPath { paths }
+        ByMemoryPath { memory_paths: paths }
     }
 }
 
 impl Priority for ByMemoryPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
-    /// Returns the rank by which available items are put forward for comparison.
+    /// Returns the rank of an available item: each step compares only the items with the highest ranks.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
-        (i64::from(self.paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
+        (i64::from(self.memory_paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
     }
 
     /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
-        let path = self.paths[candidate.node as usize];
+        let path = self.memory_paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
 }
 
 /// Starts loads, and the instructions that their addresses need, as early as possible; the strategy `latency` of the command line.
-pub(super) struct Latency;
+pub(super) struct LatencyScheduling;
 
-impl Strategy for Latency {
+impl Strategy for LatencyScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "latency"
@@ -90,7 +90,7 @@ impl Strategy for Latency {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
@@ -117,7 +117,7 @@ mod tests {
         let lines = chain_and_load();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let bench = TestRegion::new(&lines);
-        let (schedule, _) = bench.run(&Latency, &[2, 10], &[10, 21]);
+        let (schedule, _) = bench.run(&LatencyScheduling, &[2, 10], &[10, 21]);
         assert_eq!(schedule.order[0], 120, "the address");
         assert_eq!(schedule.picks[0].reason, Reason::MemoryPath);
         let load = schedule.order.iter().position(|&position| position == 121);
@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn instructions_of_independent_chains_alternate() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R20, R0, R1", "FADD R21, R20, R1"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&LatencyScheduling, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 
     #[test]
     fn a_dependence_chain_keeps_its_order() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R1", "STS [R0], R11"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Latency, &[0, 1], &[]);
+        let (schedule, _) = TestRegion::new(&lines).run(&LatencyScheduling, &[0, 1], &[]);
         assert_eq!(schedule.order, [0, 1, 2]);
     }
 }

@@ -38,7 +38,7 @@ use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
-/// Number of iterations that are issued to reach the steady state; the first is not counted.
+/// Number of loop iterations that are simulated to reach the steady state. The cycles of the first iteration are not counted.
 const SIMULATED_ITERATIONS: u32 = 4;
 
 /// Orders the body of a loop for the cycles of an iteration in the steady state; the strategy `loop-aware` of the command line.
@@ -80,12 +80,12 @@ impl Strategy for LoopAware {
     }
 
     /// Returns true: the strategy uses the dependences on the previous iteration.
-    fn uses_loop_edges(&self) -> bool {
+    fn uses_carried_edges(&self) -> bool {
         true
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
@@ -138,13 +138,13 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
 pub(super) struct SteadyState {
     /// Total number of cycles of all simulated iterations except the first.
     pub cycles: u32,
-    /// Issue cycle of each item in the last iteration but one, from the start of that iteration.
+    /// For each item, its issue cycle in the last iteration but one, counted from the start of that iteration.
     issue_cycles: Vec<u32>,
     /// Number of cycles from the start of the last iteration but one to the start of the last.
     period: u32,
 }
 
-/// Issues several iterations of an order on the shared clock, and returns the timing of the last ones.
+/// Issues several iterations of an order by the cost model of issue ([`Clock`]), and returns the timing of the last iterations.
 pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
     let Region { code, graph, costs, carried, .. } = *region;
     let mut clock = Clock::new(costs);
@@ -191,7 +191,7 @@ fn steady_state_graph(region: &Region<'_>, state: &SteadyState) -> Graph {
         let arrival = (state.issue_cycles[edge.from as usize] + edge.latency).saturating_sub(state.period);
         let start = &mut starts[edge.to as usize];
         *start = arrival.max(*start);
-        // The reader issues `period` cycles later than in its own iteration; the writer must issue earlier than that by the latency.
+        // The reader issues this number of cycles after the end of the iteration. The rest of the latency must elapse before the end.
         let tail = &mut tails[edge.from as usize];
         *tail = edge.latency.saturating_sub(state.issue_cycles[edge.to as usize]).max(*tail);
     }

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak, run};
+use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak_of_order, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -34,12 +34,12 @@ use super::weighted::view::Direction;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
-/// Sizes of the window of the list scheduler, in items.
-const WINDOWS: [u32; 6] = [256, 128, 64, 32, 16, 8];
-/// Maximum number of passes that improve the base order. The second one sees the live ranges that the first one changed.
-const MAX_ROUNDS: usize = 3;
+/// Sizes, in items, of the window of the list scheduler; all are tried. The window starts at the first item that is not placed.
+const WINDOW_SIZES: [u32; 6] = [256, 128, 64, 32, 16, 8];
+/// Maximum number of passes that improve the base order. Each pass sees the live ranges that the one before it changed.
+const MAX_BASE_ORDER_PASSES: usize = 3;
 
-/// The strategy `near-source`.
+/// Few live registers, in an order near the original one; the strategy `near-source` of the command line.
 pub(super) struct NearSource;
 
 impl Strategy for NearSource {
@@ -69,7 +69,7 @@ impl Strategy for NearSource {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let mut best = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -82,7 +82,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         Some(groups) => {
             let proposal = |order: Vec<u32>| Proposal::new(region, Some(groups), order, Reason::SourceOrder);
             let base = base_order(region, groups);
-            WINDOWS.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
+            WINDOW_SIZES.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
             keep_better(proposal(base));
         }
         None => keep_better(run(&RegionAnalysis::new(region), None, &mut ByCriticalPath)),
@@ -93,9 +93,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 /// Returns the base order: the original one with items moved to where fewer registers are live.
 fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
     let mut order: Vec<u32> = (0..region.graph.items() as u32).collect();
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_BASE_ORDER_PASSES {
         let new = BaseOrder::new(region, groups, &order).build(&order);
-        if peak(Some(groups), &new)[0] >= peak(Some(groups), &order)[0] {
+        if peak_of_order(Some(groups), &new)[0] >= peak_of_order(Some(groups), &order)[0] {
             break;
         }
         order = new;
@@ -108,7 +108,7 @@ fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
 fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bool> {
     const NEVER: u32 = u32::MAX;
     let weights = groups.general_weights();
-    // For each group: the positions in `order` of its next reader, during a walk from the end, and of its last reader.
+    // For each register group, two positions in `order`: the next reader, during a walk from the end, and the last reader.
     let (mut next_read, mut last_read) = (vec![NEVER; weights.len()], vec![NEVER; weights.len()]);
     let mut first_uses = vec![NEVER; region.graph.nodes()];
     for (position, &node) in order.iter().enumerate().rev() {
@@ -138,9 +138,9 @@ fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bo
 struct BaseOrder<'a> {
     /// The region.
     region: &'a Region<'a>,
-    /// Whether the node waits for its first use.
+    /// Whether the node is deferred: it is placed directly before the first item that uses its results.
     deferred: Vec<bool>,
-    /// The nodes before each node.
+    /// The predecessors of each node in the dependency graph.
     predecessors: Vec<Vec<u32>>,
     /// Number of predecessors that are not placed.
     left: Vec<u32>,
@@ -148,7 +148,7 @@ struct BaseOrder<'a> {
     placed: Vec<bool>,
     /// The live registers after the placed items.
     live: Live<'a>,
-    /// Items whose effect on the live registers, or whose readiness, changed.
+    /// Items to examine again, because they became ready or because their effect on the live registers changed.
     changed: Vec<u32>,
     /// The new order.
     order: Vec<u32>,

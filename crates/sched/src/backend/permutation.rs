@@ -48,7 +48,7 @@ use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
 /// Maximum number of items of a region that can be searched: sets of items are bit masks in a 32-bit word.
-const MAX_ITEMS: usize = 32;
+const MAX_SEARCHED_ITEMS: usize = 32;
 /// Maximum number of partial schedules that are kept for one set of issued items.
 const MAX_SEEN_ORDERS: usize = 8;
 
@@ -83,7 +83,7 @@ impl Strategy for Permutation {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
@@ -107,7 +107,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let reaches_bound = is_shortest(region, &best);
     let (order, search) = if reaches_bound {
         (best.order, Search::Optimal)
-    } else if items > knobs.permutation_size.min(MAX_ITEMS) || region.costs.dual_issue() {
+    } else if items > knobs.permutation_size.min(MAX_SEARCHED_ITEMS) || region.costs.dual_issue() {
         // The search issues at most one instruction per cycle, so it cannot be used on machines with dual issue.
         (best.order, Search::TooLarge)
     } else {
@@ -126,8 +126,8 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     (Proposal::new(region, groups, order, reason), search, exceeds_scarcity)
 }
 
-/// Returns the pair of numbers that the search minimizes: number of registers above the budget, then cycles (in mode `reduce-reg`:
-/// registers, then cycles).
+/// Returns the pair that the search minimizes, compared lexicographically: the number of registers above the budget, and the sum of the
+/// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is that of live registers.
 fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
@@ -175,11 +175,11 @@ struct SeenOrder {
 struct BranchAndBound<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
-    /// For each node, the number of cycles from its issue to the last issue on the longest path from it.
-    to_last_issue: Vec<u32>,
+    /// For each node, the length in cycles of the longest path from its issue to the issue of another node.
+    cycles_to_last_issue: Vec<u32>,
     /// Nodes in the best order so far.
     order: Vec<u32>,
-    /// Objective of the best order so far.
+    /// Objective of the best order so far ([`BranchAndBound::objective`]).
     best_objective: (i32, u32),
     /// Nodes in the current partial schedule.
     current_order: Vec<u32>,
@@ -192,7 +192,8 @@ struct BranchAndBound<'a, 'g> {
 }
 
 impl<'a, 'g> BranchAndBound<'a, 'g> {
-    /// Starts a search with the order `order`, whose figures are length, excess and registers.
+    /// Creates a search of at most `steps` steps that starts with `order` as the best order. Three figures describe that order: length in
+    /// cycles, number of registers above the budget, maximum number of live general registers.
     fn new(
         analysis: &'a RegionAnalysis<'a>,
         groups: Option<&'g Groups>,
@@ -201,14 +202,14 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         steps: usize,
     ) -> BranchAndBound<'a, 'g> {
         let graph = analysis.region.graph;
-        let mut to_last_issue = vec![0; graph.nodes()];
+        let mut cycles_to_last_issue = vec![0; graph.nodes()];
         for &node in graph.order.iter().rev() {
-            let below = graph.successors(node).iter().map(|edge| to_last_issue[edge.node as usize] + u32::from(edge.latency));
-            to_last_issue[node as usize] = below.max().unwrap_or(0);
+            let below = graph.successors(node).iter().map(|edge| cycles_to_last_issue[edge.node as usize] + u32::from(edge.latency));
+            cycles_to_last_issue[node as usize] = below.max().unwrap_or(0);
         }
         let mut tree = BranchAndBound {
             analysis,
-            to_last_issue,
+            cycles_to_last_issue,
             order,
             best_objective: (0, 0),
             current_order: Vec::new(),
@@ -220,14 +221,16 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         tree
     }
 
-    /// Returns the pair of numbers to minimize. If the arguments are lower bounds, the result is a lower bound too.
+    /// Returns the pair that the search minimizes: `excess` (registers above the budget), then the cycles of `length`, issued plus done. In
+    /// mode `reduce-reg` the second number has live registers in its high half and cycles in its low half. If the arguments are lower
+    /// bounds, the result is a lower bound, too.
     fn objective(&self, length: Length, excess: i32, registers: i32) -> (i32, u32) {
         let is_reduced = self.analysis.region.settings.mode == ScheduleMode::ReduceReg;
         let cycles = length.issued + length.done;
         (excess, if is_reduced { (registers.max(0) as u32) << 16 | cycles.min(0xffff) } else { cycles })
     }
 
-    /// Searches all orders. Returns whether the search came to its end, so that the best order is optimal.
+    /// Searches all orders. Returns true if the search was complete, so that the best order is optimal.
     fn search(&mut self, budget: &mut SearchBudget) -> bool {
         let graph = self.analysis.region.graph;
         let start = PartialSchedule {
@@ -315,7 +318,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         for node in (0..items as u32).filter(|&node| is_open(node)) {
             let (head, done) = (heads[node as usize], analysis.heights[node as usize].max(1));
             if analysis.item(node).opcode.is_none() {
-                length.issued = length.issued.max(head + self.to_last_issue[node as usize] + 1);
+                length.issued = length.issued.max(head + self.cycles_to_last_issue[node as usize] + 1);
                 length.done = length.done.max(head + done);
                 continue;
             }
@@ -323,7 +326,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             let cycles = analysis.region.costs.cycles(analysis.item(node).class).max(1) as u32;
             let (sum, longest, first) = &mut busy[unit];
             (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head.max(partial.clock.unit_free_cycles[unit])));
-            slots.push((head.max(partial.clock.unit_free_cycles[unit]), self.to_last_issue[node as usize] + 1, done));
+            slots.push((head.max(partial.clock.unit_free_cycles[unit]), self.cycles_to_last_issue[node as usize] + 1, done));
         }
         for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
             length.issued = length.issued.max(first + (sum - longest) + 1);
@@ -333,7 +336,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         self.objective_of(partial, length)
     }
 
-    /// Returns whether an earlier partial schedule with the same items is nowhere worse; keeps the partial schedule otherwise.
+    /// Returns whether an earlier partial schedule with the same items is in no property worse. If there is none, records `partial` for
+    /// later comparisons.
     fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
@@ -362,9 +366,9 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     }
 }
 
-/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail. Each item has a
-/// head (its first cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the optimum: in each cycle, the
-/// available item with the longest tail issues.
+/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail, in cycles. Each
+/// item in `slots` has a head (its first possible cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the
+/// optimum: in each cycle, the available item with the longest tail issues.
 fn one_slot_bound(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
     let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
     let (mut cycle, mut longest) = (0, 0);

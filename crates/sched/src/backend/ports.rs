@@ -23,25 +23,25 @@ use crate::code::{Item, SchedCode};
 use crate::graph::Graph;
 use crate::resource::Costs;
 
-/// Number of operand slots with a reuse cache entry.
-pub(super) const SLOTS: usize = 3;
+/// Number of operand slots that have an entry in the operand reuse cache.
+pub(super) const REUSE_SLOTS: usize = 3;
 /// Number of register banks. Register *n* is in bank *n* modulo this number.
-pub(super) const BANKS: usize = 2;
-/// Marks the absence of a register.
+pub(super) const REGISTER_BANKS: usize = 2;
+/// The register number that means "no register".
 pub(super) const NO_REGISTER: u16 = u16::MAX;
 /// Maximum distance, in instructions, from the one that leaves a register in the reuse cache to one that can read it from there.
-const REUSE_DISTANCE: u32 = 3;
-/// Minimum number of cycles between two issues for which another warp is assumed to issue in between. Its operands then replace the
-/// contents of the reuse cache.
-const YIELDING_GAP: u32 = 3;
+const MAX_REUSE_DISTANCE: u32 = 3;
+/// Minimum number of cycles between two issues of a warp for which another warp is assumed to issue in between. The operands of that warp
+/// then replace the contents of the reuse cache.
+const YIELD_GAP_CYCLES: u32 = 3;
 
-/// The registers that an item reads through the read ports, and the register that it writes.
+/// The registers that an item reads through the read ports of the register file, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ports {
+pub(super) struct PortUse {
     /// For each operand slot, the register that is read through it; [`NO_REGISTER`] if there is none, or several.
-    pub slots: [u16; SLOTS],
+    pub slots: [u16; REUSE_SLOTS],
     /// For each bank, the number of different registers that are read from it.
-    pub reads: [u8; BANKS],
+    pub reads: [u8; REGISTER_BANKS],
     /// First general register that is written; [`NO_REGISTER`] if none is.
     pub written_register: u16,
     /// Whether the item can read operands from the reuse cache.
@@ -50,11 +50,11 @@ pub(super) struct Ports {
     pub fills_reuse_cache: bool,
 }
 
-impl Ports {
-    /// The ports of an item that reads and writes no register.
-    const NOTHING: Ports = Ports {
-        slots: [NO_REGISTER; SLOTS],
-        reads: [0; BANKS],
+impl PortUse {
+    /// The value for an item that reads and writes no register.
+    const NOTHING: PortUse = PortUse {
+        slots: [NO_REGISTER; REUSE_SLOTS],
+        reads: [0; REGISTER_BANKS],
         written_register: NO_REGISTER,
         can_read_reuse_cache: false,
         fills_reuse_cache: false,
@@ -67,28 +67,28 @@ impl Ports {
 }
 
 /// Returns the read ports used by each item of a region. Registers are renumbered in the order in which the region mentions them.
-pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<Ports> {
+pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<PortUse> {
     let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
-    let mut given = [0_u16; BANKS];
+    let mut given = [0_u16; REGISTER_BANKS];
     // Each bank has its own sequence of numbers (0, 2, 4, ... and 1, 3, 5, ...), so that a number keeps the bank of its register.
     let mut number = |register: u32| {
         *numbers.entry(register).or_insert_with(|| {
-            let bank = register as usize % BANKS;
+            let bank = register as usize % REGISTER_BANKS;
             given[bank] += 1;
-            (given[bank] - 1) * BANKS as u16 + bank as u16
+            (given[bank] - 1) * REGISTER_BANKS as u16 + bank as u16
         })
     };
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
         let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
-        let mut ports = Ports { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..Ports::NOTHING };
+        let mut ports = PortUse { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..PortUse::NOTHING };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;
-        let mut is_wide = [false; SLOTS];
+        let mut is_wide = [false; REUSE_SLOTS];
         for access in code.reads(item) {
             let Some(slot) = access.slot.map(usize::from) else { continue };
             let register = number(access.register);
-            if slot < SLOTS {
+            if slot < REUSE_SLOTS {
                 // A second register in the same slot: the operand is a register pair or wider, which the reuse cache does not hold.
                 is_wide[slot] |= ports.slots[slot] != NO_REGISTER;
                 ports.slots[slot] = register;
@@ -97,7 +97,7 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) ->
             if count < seen.len() && !seen[..count].contains(&register) {
                 seen[count] = register;
                 count += 1;
-                ports.reads[usize::from(register) % BANKS] += 1;
+                ports.reads[usize::from(register) % REGISTER_BANKS] += 1;
             }
         }
         for (slot, _) in is_wide.iter().enumerate().filter(|(_, is_wide)| **is_wide) {
@@ -110,12 +110,12 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) ->
     code.items[graph.region.clone()].iter().map(ports_of).collect()
 }
 
-/// State of the register file ports while an order is issued.
+/// State of the register file's read ports (banks and operand reuse cache) while an order is issued.
 #[derive(Clone)]
 pub(super) struct PortState {
     /// For each operand slot, the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that
     /// left it there.
-    reuse_cache: [(u16, u32); SLOTS],
+    reuse_cache: [(u16, u32); REUSE_SLOTS],
     /// First cycle in which the banks can deliver the operands of another instruction.
     pub banks_free_cycle: u32,
     /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
@@ -133,7 +133,7 @@ pub(super) struct PortState {
 impl Default for PortState {
     fn default() -> PortState {
         PortState {
-            reuse_cache: [(NO_REGISTER, 0); SLOTS],
+            reuse_cache: [(NO_REGISTER, 0); REUSE_SLOTS],
             banks_free_cycle: 0,
             last_written: NO_REGISTER,
             last_issue: 0,
@@ -148,19 +148,19 @@ impl PortState {
     /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
     fn loses_reuse_cache(&self, at: u32) -> bool {
         // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
-        at + 1 >= (self.last_issue + 1).max(self.banks_free_cycle) + YIELDING_GAP
+        at + 1 >= (self.last_issue + 1).max(self.banks_free_cycle) + YIELD_GAP_CYCLES
     }
 
     /// Returns, for an item that issues next, in cycle `at`: the number of operands read from the reuse cache, and the number of cycles
     /// lost by bank conflicts.
-    pub(super) fn hits_and_conflict_cycles(&self, ports: &Ports, at: u32) -> (u32, u32) {
+    pub(super) fn hits_and_conflict_cycles(&self, ports: &PortUse, at: u32) -> (u32, u32) {
         let mut reads = ports.reads;
         let mut hits = 0;
         if ports.can_read_reuse_cache && !self.loses_reuse_cache(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
-                if register != NO_REGISTER && register == kept && self.issued_count - by <= REUSE_DISTANCE {
+                if register != NO_REGISTER && register == kept && self.issued_count - by <= MAX_REUSE_DISTANCE {
                     hits += 1;
-                    let bank = &mut reads[usize::from(register) % BANKS];
+                    let bank = &mut reads[usize::from(register) % REGISTER_BANKS];
                     *bank = bank.saturating_sub(1);
                 }
             }
@@ -170,15 +170,15 @@ impl PortState {
     }
 
     /// Returns whether an item writes the same general register as the previous instruction.
-    pub(super) fn writes_again(&self, ports: &Ports) -> bool {
+    pub(super) fn writes_same_register(&self, ports: &PortUse) -> bool {
         ports.written_register != NO_REGISTER && ports.written_register == self.last_written
     }
 
     /// Updates the state for an item that issues in cycle `at`.
-    pub(super) fn step(&mut self, ports: &Ports, at: u32) {
+    pub(super) fn step(&mut self, ports: &PortUse, at: u32) {
         let (hits, busy) = self.hits_and_conflict_cycles(ports, at);
         if self.loses_reuse_cache(at) {
-            self.reuse_cache = [(NO_REGISTER, 0); SLOTS];
+            self.reuse_cache = [(NO_REGISTER, 0); REUSE_SLOTS];
         }
         self.reuse_hits += hits;
         self.conflict_cycles += busy;
@@ -204,7 +204,8 @@ impl PortState {
     }
 }
 
-/// The length of an order of a region, in cycles: with the shared clock and, after register allocation, the read ports.
+/// The length of an order of a region, in cycles, by the cost model of issue ([`super::clock`]). After register allocation it includes the
+/// waits for the read ports of the register file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct OrderLength {
     /// Cycles until the last instruction has issued, and until all results are available.
@@ -223,7 +224,7 @@ pub(super) fn measure_order(
     code: &SchedCode,
     graph: &Graph,
     costs: &Costs,
-    (tails, ports): (&[u32], &[Ports]),
+    (tails, ports): (&[u32], &[PortUse]),
     order: impl Iterator<Item = u32>,
 ) -> OrderLength {
     let mut earliest = graph.start_cycles();

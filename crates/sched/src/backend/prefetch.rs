@@ -36,8 +36,8 @@ use super::rearrange::{BlockTimes, ChangeReason, CodeChange, RearrangeContext, c
 use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, change_loops, definitions};
 use super::weighted_variant::{Variation, WeightedVariant};
 
-/// Bytes of a cache line.
-const LINE_BYTES: i64 = 128;
+/// Size of a cache line, in bytes.
+const CACHE_LINE_BYTES: i64 = 128;
 
 /// Prefetches the lines that later iterations of a one-block loop load; the strategy `prefetch` of the command line.
 pub(super) const PREFETCH: WeightedVariant = WeightedVariant {
@@ -100,7 +100,7 @@ impl PrefetchPlan {
                 continue;
             };
             if access.bytes == 0
-                || lines.iter().any(|&(known, at)| known == base && at.div_euclid(LINE_BYTES) == offset.div_euclid(LINE_BYTES))
+                || lines.iter().any(|&(known, at)| known == base && at.div_euclid(CACHE_LINE_BYTES) == offset.div_euclid(CACHE_LINE_BYTES))
             {
                 continue;
             }
@@ -207,7 +207,7 @@ fn next_iteration_insts(
         if function.insts[home].is(Pseudo::Phi) {
             let &(_, next) = single_loop.phis.get(&part.value)?;
             phis.insert(part.value);
-            // The value that the phi has in the next iteration is computed by arithmetic of this one, or is another phi.
+            // The value that the phi has in the next iteration is computed by arithmetic of this iteration, or is another phi.
             work.push(next);
         } else if is_arithmetic(function, home) {
             found.insert(home);

@@ -32,13 +32,13 @@ use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
-/// Numbers of candidates compared per step: those whose reader was placed most recently, and those that are latest in the original order.
-const WINDOW: (usize, usize) = (24, 8);
+/// Numbers of ready items to compare per step: those whose reader was placed most recently, and those that are last in the original order.
+const WINDOW_SIZES: (usize, usize) = (24, 8);
 
 /// Places each definition as close to its uses as possible; the strategy `pressure` of the command line.
-pub(super) struct Pressure;
+pub(super) struct PressureScheduling;
 
-impl Strategy for Pressure {
+impl Strategy for PressureScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "pressure"
@@ -65,7 +65,7 @@ impl Strategy for Pressure {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -112,8 +112,8 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
                 }
             }
         }
-        let recent = by_reader.iter().rev().take(WINDOW.0).map(|&(_, node)| node);
-        let late = by_position.iter().rev().take(WINDOW.1).copied();
+        let recent = by_reader.iter().rev().take(WINDOW_SIZES.0).map(|&(_, node)| node);
+        let late = by_position.iter().rev().take(WINDOW_SIZES.1).copied();
         let key = |node: u32| (-live.change(node)[0], reader_step[node as usize], node);
         let mut keys: Vec<(i32, u32, u32)> = recent.chain(late).map(key).collect();
         keys.sort_unstable();
@@ -166,7 +166,7 @@ mod tests {
         let sums: Vec<String> = (0..6).map(|at| format!("FADD R0, R0, R{}", 10 + at)).collect();
         let lines: Vec<&str> = loads.iter().chain(&sums).map(String::as_str).collect();
         let bench = TestRegion::new(&lines);
-        let (schedule, peak) = bench.run(&Pressure, &[0, 1], &[0]);
+        let (schedule, peak) = bench.run(&PressureScheduling, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
         // Three registers are live: R0, R1 and one loaded value. The original order has six loaded values live.
         assert_eq!(peak, 3);
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_order_with_the_fewest_registers_is_kept() {
         let lines = ["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R0, R0, R11"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Pressure, &[0, 1], &[0]);
+        let (schedule, _) = TestRegion::new(&lines).run(&PressureScheduling, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 1, 2, 3]);
         assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
     }
@@ -184,7 +184,7 @@ mod tests {
     fn after_allocation_the_order_minimizes_cycles() {
         let mut bench = TestRegion::new(&["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R2, R2, R11"]);
         bench.settings.stage = AllocationStage::Post;
-        let (schedule, _) = bench.run(&Pressure, &[0, 1, 2], &[0, 2]);
+        let (schedule, _) = bench.run(&PressureScheduling, &[0, 1, 2], &[0, 2]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 }

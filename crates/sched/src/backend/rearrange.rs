@@ -22,7 +22,7 @@ use crate::resource::Costs;
 pub struct RearrangeContext<'a> {
     /// The latency model of the target.
     pub model: &'a Model,
-    /// Unit of each instruction class, and cycles on it.
+    /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
     /// Numeric parameters.
     pub knobs: &'a Knobs,
@@ -44,19 +44,19 @@ pub struct CodeChange {
 /// The reason for a change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ChangeReason {
-    /// global: the block above has idle issue slots.
+    /// global: the instruction moved up to a dominating block, which has idle issue slots.
     FillsStall,
-    /// global: the load can start earlier; under the condition of the branch, or because every thread gets to it.
+    /// global: the load starts earlier, in a dominating block. It is guarded by the condition of the branch, or every thread executes it.
     StartsLoad,
     /// global: a load that was moved up uses the result in its address.
     AddressOfLoad,
-    /// global: only one successor reads the result.
+    /// global: the instruction moved down, because only one successor of its block reads the result.
     OnlyReadBelow,
     /// software-pipelining: the load of the next iteration overlaps this one.
     NextIteration,
     /// software-pipelining: the load of the first iteration comes before the loop.
     FirstIteration,
-    /// prefetch: a later iteration reads the line.
+    /// prefetch: a later iteration of the loop reads the cache line.
     LaterIteration,
     /// barrier-coalescence: an equal barrier comes before it, and no memory access in between.
     RepeatedBarrier,
@@ -144,7 +144,7 @@ pub(super) fn reads_thread_registers(function: &Function, inst: Inst) -> bool {
     function.used(inst).all(|part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate))
 }
 
-/// Returns the description of an unguarded weak load into general registers; `None` for other instructions.
+/// Returns the description of the memory access of an unguarded weak load into general registers; `None` for other instructions.
 pub(super) fn plain_load(function: &Function, inst: Inst) -> Option<&MemoryAccess> {
     let data = &function.insts[inst];
     let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LD));

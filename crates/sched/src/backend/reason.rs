@@ -43,11 +43,11 @@ pub enum Reason {
     Deadline,
     /// A: the winner frees more registers or takes fewer.
     RegisterDelta,
-    /// B: the register part of the score contributed most to the winner's advantage.
+    /// B: the part of the score for live registers contributed most to the winner's advantage.
     WeightedRegisters,
-    /// B: the parallelism part of the score contributed most to the winner's advantage.
+    /// B: the part of the score for parallelism (critical path, stalls) contributed most to the winner's advantage.
     WeightedParallelism,
-    /// B: the forward part of the score contributed most to the winner's advantage.
+    /// B: the part of the score for the order of the forward pass contributed most to the winner's advantage.
     WeightedForward,
     /// All backends: everything else is equal, and the winner comes first in the original order.
     Position,
@@ -63,7 +63,7 @@ pub enum Reason {
     RejectedForWrite,
     /// C: all candidates were rejected, and the winner has the lowest cost.
     LeastCost,
-    /// C: the winner has more operands in the reuse cache, or fewer operands in the same register bank.
+    /// C: the winner has more operands in the operand reuse cache, or fewer operands in the same register bank.
     Ports,
     /// C and others: no order of the region was better than the original one.
     SourceOrder,
@@ -71,9 +71,9 @@ pub enum Reason {
     Remembered,
     /// critical-path, pressure: more items become ready when the winner issues.
     MakesReady,
-    /// depth-first, pressure: the winner is next to the item that was placed last in its dependency chain.
+    /// depth-first, pressure: the neighbour of the winner in its dependency chain was placed more recently than that of the runner-up.
     Chain,
-    /// latency: more cycles of memory latency depend on the winner.
+    /// latency: the winner has the longer memory path (sum of long latencies on a path from it to the end of the region).
     MemoryPath,
     /// latency: the operands of the winner are older, so another chain continues.
     Interleaved,
@@ -87,10 +87,10 @@ pub enum Reason {
     TakenBack,
     /// loop-aware: the order has the fewest cycles per iteration in the steady state.
     LoopCarried,
-    /// tensor: the winner accumulates into other registers than the product before it.
+    /// tensor: the winner accumulates into other registers than the matrix product before it.
     OtherAccumulator,
-    /// tensor: loads are spread between the matrix products, and it is the winner's turn: a load after enough products, otherwise a
-    /// product.
+    /// tensor: loads are spread between the matrix products, and it is the winner's turn: a load after enough matrix products, otherwise a
+    /// matrix product.
     LoadSpacing,
     /// scoreboard: the runner-up would start one more result in flight than there are scoreboards.
     FewerScoreboards,

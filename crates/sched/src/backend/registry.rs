@@ -10,17 +10,17 @@ use super::critical_path::CriticalPath;
 use super::depth_first::DepthFirst;
 use super::dual_issue::{DualIssue, Pairing};
 use super::global::GLOBAL;
-use super::latency::Latency;
+use super::latency::LatencyScheduling;
 use super::list::ListScheduling;
 use super::loop_aware::LoopAware;
 use super::near_source::NearSource;
 use super::permutation::Permutation;
 use super::prefetch::PREFETCH;
-use super::pressure::Pressure;
-use super::scoreboard::Scoreboard;
+use super::pressure::PressureScheduling;
+use super::scoreboard::ScoreboardScheduling;
 use super::software_pipelining::SOFTWARE_PIPELINING;
 use super::strategy::Strategy;
-use super::tensor::Tensor;
+use super::tensor::TensorScheduling;
 use super::tree::TreeScheduling;
 use super::warp_schedule::WARP_SCHEDULE;
 use super::weighted::WeightedScheduling;
@@ -34,11 +34,11 @@ const STRATEGIES: [&dyn Strategy; 21] = [
     &Backtracking,
     &CriticalPath,
     &DepthFirst,
-    &Latency,
-    &Pressure,
+    &LatencyScheduling,
+    &PressureScheduling,
     &LoopAware,
-    &Tensor,
-    &Scoreboard,
+    &TensorScheduling,
+    &ScoreboardScheduling,
     &Combined,
     &GLOBAL,
     &SOFTWARE_PIPELINING,
@@ -93,7 +93,7 @@ impl Backend {
         all
     };
 
-    /// Returns the implementation.
+    /// Returns the implementation of the strategy.
     pub fn strategy(self) -> &'static dyn Strategy {
         STRATEGIES[usize::from(self.0)]
     }
@@ -103,12 +103,12 @@ impl Backend {
         self.strategy().name()
     }
 
-    /// Returns the strategies that a search over whole compilations tries ([`Strategy::is_tried_by_auto`]).
+    /// Returns the strategies that `--sched-backend auto` tries, each in a compilation of its own ([`Strategy::is_tried_by_auto`]).
     pub fn tried_by_auto() -> impl Iterator<Item = Backend> {
         Backend::ALL.into_iter().filter(|backend| backend.strategy().is_tried_by_auto())
     }
 
-    /// Returns the strategy with this name on the command line.
+    /// Returns the strategy with this name on the command line; `None` if there is none.
     pub fn parse(name: &str) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| backend.name() == name)
     }

@@ -38,9 +38,9 @@ pub enum Search {
     /// The strategy does not search.
     #[default]
     None,
-    /// No order is shorter by the shared clock, within the register budget.
+    /// No order within the register budget is shorter, by the cost model of issue ([`Length`]).
     Optimal,
-    /// The limit of steps or time was reached before the search was complete.
+    /// The limit of steps or time was reached before the search was complete, so a shorter order may exist.
     Ended,
     /// The region has too many items to be searched.
     TooLarge,

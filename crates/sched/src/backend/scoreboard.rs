@@ -23,7 +23,8 @@ use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority function: scoreboards, then stalls, then readers of results that have arrived, then the critical path.
+/// The priority function: no more results in flight than scoreboards, then fewer stall cycles, then readers of results that have arrived,
+/// then the longer critical path.
 struct ByScoreboards {
     /// Maximum number of results in flight at once.
     max_in_flight: usize,
@@ -41,9 +42,9 @@ impl Priority for ByScoreboards {
 }
 
 /// Keeps the number of results in flight at most the number of scoreboards; the strategy `scoreboard` of the command line.
-pub(super) struct Scoreboard;
+pub(super) struct ScoreboardScheduling;
 
-impl Strategy for Scoreboard {
+impl Strategy for ScoreboardScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "scoreboard"
@@ -70,7 +71,7 @@ impl Strategy for Scoreboard {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
@@ -111,7 +112,7 @@ mod tests {
         assert!(most_in_flight(&all.order, 12) > 6);
         for limit in [3, 6] {
             bench.settings.knobs = Knobs { scoreboard_limit: Some(limit), ..Knobs::default() };
-            let (schedule, _) = bench.run(&Scoreboard, &[0, 1], &live_out);
+            let (schedule, _) = bench.run(&ScoreboardScheduling, &[0, 1], &live_out);
             let most = most_in_flight(&schedule.order, 12);
             assert!(most <= limit && most > 1, "{most} in flight where {limit} are allowed");
         }
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn few_loads_are_not_held_back() {
         let lines = ["LDS R10, [R1]", "FADD R11, R10, R0", "LDS R20, [R1+0x4]", "FADD R21, R20, R0"];
-        let (schedule, _) = TestRegion::new(&lines).run(&Scoreboard, &[0, 1], &[11, 21]);
+        let (schedule, _) = TestRegion::new(&lines).run(&ScoreboardScheduling, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 }

@@ -58,7 +58,7 @@ impl Budget {
 
     /// Returns the budget of a mode.
     ///
-    /// `target` is the maximum number of live registers of each class, of which `committed` general registers are not available.
+    /// `target` is the maximum number of live registers of each class; `committed` is the number of general registers to subtract from it.
     /// [`ScheduleMode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
     pub fn new(mode: ScheduleMode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;

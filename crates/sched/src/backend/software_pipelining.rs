@@ -47,10 +47,11 @@ use super::rearrange::{
 };
 use super::weighted_variant::{Variation, WeightedVariant};
 
-/// Maximum number of instructions of a loop that is pipelined.
-const LARGEST_LOOP: usize = 1_000;
+/// Maximum number of instructions in a loop that is pipelined.
+const MAX_LOOP_INSTRUCTIONS: usize = 1_000;
 
-/// Loads the data of the next iteration of a one-block loop before the arithmetic of this one; the strategy `software-pipelining` of the command line.
+/// Loads the data of the next iteration of a one-block loop before the arithmetic of this iteration; the strategy `software-pipelining` of
+/// the command line.
 pub(super) const SOFTWARE_PIPELINING: WeightedVariant = WeightedVariant {
     name: "software-pipelining",
     description: "loads the data of the next iteration during this one, then as b",
@@ -62,7 +63,7 @@ fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<Code
     change_loops(function, context, |function, single_loop, times, changes| {
         let found = choose_loads(function, single_loop, times, context);
         if !found.loads.is_empty() {
-            pipeline(function, single_loop, &found, changes);
+            move_loads_ahead(function, single_loop, &found, changes);
         }
     })
 }
@@ -108,7 +109,7 @@ impl SingleBlockLoop {
             (false, true) => first,
             _ => return None,
         };
-        if function.blocks[block].insts.len() > LARGEST_LOOP {
+        if function.blocks[block].insts.len() > MAX_LOOP_INSTRUCTIONS {
             return None;
         }
         let entry = match function.terminators(entry_block) {
@@ -154,7 +155,7 @@ pub(super) fn branch_guard(function: &Function, from: Block, to: Block) -> Optio
 struct PipelinedLoads {
     /// The loads, in program order.
     loads: Vec<Inst>,
-    /// The instructions of the loop that compute their addresses, in program order.
+    /// The instructions of the loop that compute the addresses of these loads, in program order.
     address_insts: Vec<Inst>,
 }
 
@@ -170,7 +171,7 @@ pub(super) struct LoopConflicts {
 }
 
 impl LoopConflicts {
-    /// Collects the conflicts in a block.
+    /// Collects the exits, calls, synchronizations and writes of a block.
     pub(super) fn of_block(function: &Function, block: Block) -> LoopConflicts {
         let mut found = LoopConflicts::default();
         let insts = &function.blocks[block].insts;
@@ -269,7 +270,7 @@ fn choose_loads(
     chosen
 }
 
-/// Copies instructions of a loop for another iteration: maps each value to its replacement in the copies.
+/// Renames values when instructions of a loop are copied for another iteration: maps each value to its replacement in the copies.
 #[derive(Clone)]
 pub(super) struct ValueRenaming {
     /// For each value of the loop, the registers that replace it in the copies.
@@ -292,7 +293,7 @@ impl ValueRenaming {
         ValueRenaming { parts: parts.collect() }
     }
 
-    /// Returns the operand that replaces `kind` in the copies.
+    /// Returns the operand that replaces the operand `kind` in the copies.
     pub(super) fn renamed(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
@@ -325,8 +326,8 @@ impl ValueRenaming {
     }
 }
 
-/// Moves the chosen loads one iteration ahead.
-fn pipeline(function: &mut Function, single_loop: &SingleBlockLoop, chosen: &PipelinedLoads, changes: &mut Vec<CodeChange>) {
+/// Moves the chosen loads one iteration ahead: inserts copies before the loop and at its end, and phis in place of the loads.
+fn move_loads_ahead(function: &mut Function, single_loop: &SingleBlockLoop, chosen: &PipelinedLoads, changes: &mut Vec<CodeChange>) {
     let (mut first, mut next) = (ValueRenaming::new(single_loop, false), ValueRenaming::new(single_loop, true));
     let addresses: Vec<Inst> = chosen.address_insts.iter().map(|&inst| first.copy(function, inst, None)).collect();
     let loads: Vec<Inst> = chosen.loads.iter().map(|&inst| first.copy(function, inst, single_loop.entry_guard)).collect();

@@ -25,7 +25,7 @@ pub struct Region<'a> {
     pub code: &'a SchedCode,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
-    /// Unit of each instruction class, and cycles on it.
+    /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
     /// Goal, stage, register budget and parameters.
     pub settings: &'a Settings,
@@ -40,7 +40,7 @@ pub struct CarriedEdge {
     pub from: u32,
     /// Node of the item that reads the register in the next iteration.
     pub to: u32,
-    /// Minimum number of cycles from issue to issue.
+    /// Minimum number of cycles from the issue of `from` to the issue of `to`.
     pub latency: u32,
 }
 
@@ -68,7 +68,7 @@ pub trait Strategy {
         usize::MAX
     }
 
-    /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks.
+    /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks, to bound memory.
     fn chunk_threshold(&self) -> usize {
         usize::MAX
     }
@@ -91,7 +91,7 @@ pub trait Strategy {
     }
 
     /// Returns whether the strategy uses [`Region::carried`]. The caller computes these edges only on request.
-    fn uses_loop_edges(&self) -> bool {
+    fn uses_carried_edges(&self) -> bool {
         false
     }
 

@@ -35,16 +35,17 @@ use super::weighted::registers::Groups;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
-/// Minimum number of products in a region for which this strategy changes the order.
-const FEWEST_PRODUCTS: usize = 2;
+/// Minimum number of matrix products in a region for which this strategy changes the order.
+const MIN_PRODUCTS: usize = 2;
 
-/// The priority function: stalls, then loads that are due, then products, then products with another accumulator, then the critical path.
-struct ByProducts {
-    /// Number of products to issue between two loads.
+/// The priority function: fewer stall cycles, then loads that are due, then matrix products, then matrix products with another accumulator,
+/// then the longer critical path.
+struct ByMatrixProducts {
+    /// Number of matrix products to issue between two loads.
     products_per_load: u32,
-    /// Number of products since the last load.
+    /// Number of matrix products issued since the last load.
     products_since_load: u32,
-    /// Step at which the last product issued, counted from 1; 0 if none has issued.
+    /// Step at which the last matrix product issued, counted from 1; 0 if none has issued.
     last_product_step: u32,
 }
 
@@ -53,23 +54,24 @@ fn is_matrix_product(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     analysis.unit(node) == Unit::Tensor.index()
 }
 
-/// Returns whether an item loads operands of later products.
+/// Returns whether an item loads operands of later matrix products.
 fn is_load(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     let item = analysis.item(node);
     matches!(item.effect, OrderEffect::Access(_)) && (analysis.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
 }
 
-impl Priority for ByProducts {
+impl Priority for ByMatrixProducts {
     const CRITERIA: &'static [Reason] =
         &[Reason::Cost, Reason::LoadSpacing, Reason::Batch, Reason::OtherAccumulator, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let (product, load) = (is_matrix_product(analysis, candidate.node), is_load(analysis, candidate.node));
-        // A load is due after `products_per_load` products; until then products come first. Before the first product, loads are always due.
+        // A load is due after `products_per_load` matrix products; until then matrix products come first. Before the first one, loads are
+        // always due.
         let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
-        // A product whose latest predecessor is the previous product reads its result, so it continues the same accumulator.
+        // A matrix product whose latest predecessor is the previous matrix product reads its result, so both have the same accumulator.
         let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product_step;
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
@@ -85,9 +87,9 @@ impl Priority for ByProducts {
 }
 
 /// Orders regions with matrix products so that the tensor unit stays busy; the strategy `tensor` of the command line.
-pub(super) struct Tensor;
+pub(super) struct TensorScheduling;
 
-impl Strategy for Tensor {
+impl Strategy for TensorScheduling {
     /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "tensor"
@@ -128,23 +130,23 @@ impl Strategy for Tensor {
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
-pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+/// Returns the order by the priority [`ByMatrixProducts`]; `None` if the region has fewer than [`MIN_PRODUCTS`] matrix products.
+pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let analysis = RegionAnalysis::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
-    (products >= FEWEST_PRODUCTS)
-        .then(|| run(&analysis, groups, &mut ByProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))
+    (products >= MIN_PRODUCTS)
+        .then(|| run(&analysis, groups, &mut ByMatrixProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))
 }
 
 #[cfg(test)]
@@ -169,7 +171,7 @@ mod tests {
             "HMMA.16816.F32 R8, R28, R38, R8",
         ];
         let test_region = test_region(&lines);
-        let (schedule, _) = test_region.run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region.run(&TensorScheduling, &[], &[]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
         assert!(schedule.length.is_shorter_than(test_region.original_length()));
     }
@@ -181,7 +183,7 @@ mod tests {
         lines.extend((0..3).map(|at| format!("LDS R{}, [R1+{:#x}]", 200 + at, 4 * at)));
         lines.extend((0..3).map(|at| format!("FADD R{}, R{}, R2", 210 + at, 200 + at)));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let (schedule, _) = test_region(&lines).run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region(&lines).run(&TensorScheduling, &[], &[]);
         let loads: Vec<usize> = (6..9).filter_map(|load| schedule.order.iter().position(|&position| position == load)).collect();
         assert!(loads.windows(2).all(|pair| pair[1] > pair[0] + 1), "no two loads are adjacent: {:?}", schedule.order);
     }
@@ -190,7 +192,7 @@ mod tests {
     fn code_without_products_gets_the_order_of_backend_b() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
         let test_region = test_region(&lines);
-        let (schedule, _) = test_region.run(&Tensor, &[], &[]);
+        let (schedule, _) = test_region.run(&TensorScheduling, &[], &[]);
         let (other, _) = test_region.run(&weighted::WeightedScheduling, &[], &[]);
         assert_eq!(schedule.order, other.order);
     }

@@ -31,7 +31,7 @@ pub(super) enum OpcodeOrder {
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
     /// A read of a special register. The constraint depends on the register; see [`special_register_effect`].
-    State,
+    SpecialRegister,
     /// A constraint that does not depend on operands.
     Order(OrderEffect),
 }
@@ -60,7 +60,7 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     };
     match (properties.effect, space) {
         (Effect::None | Effect::Lanes, _) => OpcodeOrder::Free,
-        (Effect::State, _) => OpcodeOrder::State,
+        (Effect::State, _) => OpcodeOrder::SpecialRegister,
         (Effect::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
@@ -92,7 +92,7 @@ pub(super) fn is_atomic(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG | Opcode::SURED)
 }
 
-/// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp.
+/// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp, such as a shuffle or a vote.
 pub(super) fn depends_on_active_threads(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }

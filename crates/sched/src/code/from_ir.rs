@@ -10,7 +10,7 @@ use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::from_machine::{self, AccessKnowledge, described_access, mix};
+use super::from_machine::{self, AccessKnowledge, described_access, hash_with_part};
 use super::products::ProductRegisters;
 pub use super::value_numbers::ValueNumbers;
 use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, SchedCode};
@@ -94,7 +94,8 @@ struct ValueAccesses {
 }
 
 impl ValueAccesses {
-    /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
+    /// Collects the registers that an instruction reads and writes. The class determines the port ([`RegAccess::port`]) of each access;
+    /// pseudo operations have no class, so their accesses have no ports.
     fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<SchedClass>) -> ValueAccesses {
         let mut reg_accesses = ValueAccesses::default();
         let data = &function.insts[inst];
@@ -119,13 +120,13 @@ impl ValueAccesses {
         // Only plain operands start a new slot: the other operands of an address share the slot of the operand before them.
         for operand in function.sources(inst) {
             slots += usize::from(operand.role == Role::Plain);
-            reg_accesses.source(numbers, function, operand, class, slots.saturating_sub(1));
+            reg_accesses.add_source(numbers, function, operand, class, slots.saturating_sub(1));
         }
         reg_accesses
     }
 
     /// Adds the registers of one source operand. `slot` is the index of the operand slot, from 0.
-    fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<SchedClass>, slot: usize) {
+    fn add_source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<SchedClass>, slot: usize) {
         let Some(part) = operand.part() else { return };
         let file = function.values[part.value].file;
         let is_tied = matches!(operand.role, Role::Tied(_));
@@ -167,7 +168,7 @@ fn effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, 
             OrderEffect::None
         }
         OpcodeOrder::Order(effect) => effect,
-        OpcodeOrder::State => effect::special_register_effect(names()),
+        OpcodeOrder::SpecialRegister => effect::special_register_effect(names()),
         OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
             let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
@@ -200,21 +201,21 @@ fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function,
     let opening = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
     let first_register = code.address_registers.len() as u32;
     let (mut form, mut offset) = (0, 0_i64);
-    // The operands of an address follow the opening operand and are not plain; the next plain operand ends the address.
+    // An address starts with an operand of kind `Address`. The operands after it belong to the address until the next plain operand.
     for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
         match operand.kind {
-            OperandKind::Address(word) => form = mix(form, word),
+            OperandKind::Address(word) => form = hash_with_part(form, word),
             OperandKind::Value(part) => {
                 let suffixes = operand.suffixes.iter().filter(|&&suffix| suffix != Symbol::NAME_);
-                form = suffixes.fold(mix(form, 1_u8), mix);
+                form = suffixes.fold(hash_with_part(form, 1_u8), hash_with_part);
                 code.address_registers.extend(numbers.registers(part));
             }
             OperandKind::Integer(number) => {
                 offset += if operand.signs.has(Signs::NEGATE) { number.wrapping_neg() } else { number };
             }
-            OperandKind::Zero(_) => form = mix(form, 2_u8),
+            OperandKind::Zero(_) => form = hash_with_part(form, 2_u8),
             OperandKind::Reference(reference) => {
-                form = mix(form, (3_u8, reference.symbol));
+                form = hash_with_part(form, (3_u8, reference.symbol));
                 offset += i64::from(reference.offset);
             }
             _ => return None,

@@ -13,26 +13,27 @@ use super::effect::{self, OpcodeOrder};
 use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass, RegisterGroup, SchedCode};
 
 /// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
-const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
-/// Number of register numbers reserved for each register file.
-const FILE_SIZE: u32 = 256;
+const TRACKED_FILES: [RegFile; 5] =
+    [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
+/// Number of consecutive register numbers that each register file occupies in the scheduler's numbering.
+const REGISTERS_PER_FILE: u32 = 256;
 
 /// Returns code on physical registers without items, with one register group per register.
 pub fn empty() -> SchedCode {
     static GROUPS: LazyLock<Vec<RegisterGroup>> = LazyLock::new(|| {
-        FILES
+        TRACKED_FILES
             .iter()
-            .flat_map(|&file| (0..FILE_SIZE).map(move |_| RegisterGroup { class: RegisterClass::of_file(file), weight: 1 }))
+            .flat_map(|&file| (0..REGISTERS_PER_FILE).map(move |_| RegisterGroup { class: RegisterClass::of_file(file), weight: 1 }))
             .collect()
     });
-    SchedCode::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
+    SchedCode::new(TRACKED_FILES.len() as u32 * REGISTERS_PER_FILE, &GROUPS[..])
 }
 
 /// Returns the index of a physical register in the scheduler's numbering of all register files; `None` if the scheduler tracks no
 /// dependences through that file.
 pub fn register(file: RegFile, number: u16) -> Option<u32> {
-    let file = FILES.iter().position(|&other| other == file)?;
-    Some(file as u32 * FILE_SIZE + u32::from(number))
+    let file = TRACKED_FILES.iter().position(|&other| other == file)?;
+    Some(file as u32 * REGISTERS_PER_FILE + u32::from(number))
 }
 
 /// Returns the items of decoded instructions.
@@ -82,7 +83,7 @@ pub fn push_foreign(code: &mut SchedCode, instruction: &Instruction, is_relocate
 /// The compiler's description of the memory access of an instruction, which the encoding does not contain.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessKnowledge<'a> {
-    /// Nothing beyond the encoding.
+    /// There is no description: only what the encoding of the instruction says is known.
     Nothing,
     /// The compiler's description of the access.
     Access(&'a MemoryAccess),
@@ -156,10 +157,12 @@ fn effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, 
             OrderEffect::SchedBarrier
         }
         OpcodeOrder::Order(effect) => effect,
-        OpcodeOrder::State => effect::special_register_effect(instruction.operands.iter().filter_map(|operand| match operand.value {
-            OperandValue::Name(name) => Some(name),
-            _ => None,
-        })),
+        OpcodeOrder::SpecialRegister => {
+            effect::special_register_effect(instruction.operands.iter().filter_map(|operand| match operand.value {
+                OperandValue::Name(name) => Some(name),
+                _ => None,
+            }))
+        }
         OpcodeOrder::Constant => {
             let is_indexed = found.iter().any(|access| matches!(access.place, AccessPlace::Address(_)));
             let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
@@ -230,9 +233,9 @@ pub(super) fn described_access(
     OrderEffect::Access(MemAccess { kind: access_kind(writes, is_constant), space, strong, address })
 }
 
-/// Returns the hash `form` of an address form, updated by one more part of the address. Equal hashes count as equal forms; collisions of 64
-/// bits are neglected.
-pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
+/// Returns the hash `form` of an address form, extended by one more part of the address. Equal hashes count as equal forms; collisions of
+/// 64 bits are neglected.
+pub(super) fn hash_with_part(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);
     hasher.finish()
@@ -258,10 +261,10 @@ fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses,
     }
     // The form covers everything except the registers and the final offset, so two addresses with equal forms differ only in registers and
     // offset.
-    let mut form = mix(0, address.word);
+    let mut form = hash_with_part(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);
-        form = suffixes.fold(mix(form, part.registers.len()), mix);
+        form = suffixes.fold(hash_with_part(form, part.registers.len()), hash_with_part);
     }
     let last = address.parts.last()?;
     Some(Address {

@@ -26,7 +26,7 @@ use std::ops::Range;
 use oriole_hardware::{Port, SchedClass};
 use oriole_isa::{Opcode, RegFile};
 
-/// One register that an item reads or writes, with the port that determines its latency.
+/// One register that an item reads or writes, with the port that determines the latency (how instructions of a class access a register).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegAccess {
     /// The register number; registers are numbered from 0 without gaps.
@@ -142,9 +142,9 @@ pub struct Item {
     /// Number of register groups written.
     written_group_count: u16,
     /// Index in [`SchedCode::ordered`] of the first ordered register.
-    first_ordered: u32,
+    first_ordered_register: u32,
     /// Number of ordered registers of the item (registers that it does not access, but whose accesses must not move across it).
-    ordered_count: u16,
+    ordered_register_count: u16,
     /// Whether the item waits until all earlier matrix products have ended.
     pub drains_products: bool,
 }
@@ -208,7 +208,7 @@ pub struct SchedCode {
     registers: u32,
 }
 
-/// The description of an item to append with [`SchedCode::push`].
+/// An item to append with [`SchedCode::push`], with its register accesses.
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
     /// The scheduling class in the hardware model.
@@ -269,8 +269,8 @@ impl SchedCode {
             first_group: first_group as u32,
             read_group_count,
             written_group_count,
-            first_ordered: self.ordered.len() as u32,
-            ordered_count: 0,
+            first_ordered_register: self.ordered.len() as u32,
+            ordered_register_count: 0,
             drains_products: false,
         });
     }
@@ -278,15 +278,15 @@ impl SchedCode {
     /// Makes every access to one of `registers` keep its order with the last item.
     pub(crate) fn add_ordered_to_last(&mut self, registers: impl IntoIterator<Item = u32>) {
         let Some(item) = self.items.last_mut() else { return };
-        self.ordered.truncate(item.first_ordered as usize);
+        self.ordered.truncate(item.first_ordered_register as usize);
         self.ordered.extend(registers);
-        item.ordered_count = (self.ordered.len() - item.first_ordered as usize) as u16;
+        item.ordered_register_count = (self.ordered.len() - item.first_ordered_register as usize) as u16;
     }
 
     /// Returns the registers that an item does not access, but whose accesses keep their order with the item.
     pub(crate) fn ordered_registers(&self, item: &Item) -> &[u32] {
-        let start = item.first_ordered as usize;
-        &self.ordered[start..start + usize::from(item.ordered_count)]
+        let start = item.first_ordered_register as usize;
+        &self.ordered[start..start + usize::from(item.ordered_register_count)]
     }
 
     /// Appends the register groups of `reg_accesses`, each once, to [`SchedCode::item_groups`]. Returns the number of groups appended.
@@ -331,8 +331,8 @@ impl SchedCode {
         &self.address_registers[start..start + usize::from(address.register_count)]
     }
 
-    /// Returns whether `item` writes a register that `reader` reads.
-    pub(crate) fn writes_for(&self, item: &Item, reader: &Item) -> bool {
+    /// Returns whether `item` writes a register that the item `reader` reads.
+    pub(crate) fn writes_operand_of(&self, item: &Item, reader: &Item) -> bool {
         let reads = self.reads(reader);
         self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))
     }

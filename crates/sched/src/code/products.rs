@@ -38,15 +38,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::value_numbers::ValueNumbers;
 use super::{SchedCode, from_machine};
 
-/// For each fence, wait and descriptor update of a function, the registers whose accesses must not move across it (its *ordered
-/// registers*).
+/// For each fence, wait and descriptor update of the asynchronous matrix products of a function, the registers whose accesses must not move
+/// across it (its *ordered registers*).
 #[derive(Clone, Default, Debug)]
 pub struct ProductRegisters {
-    /// Registers that every fence and every wait orders.
+    /// The ordered registers of every wait: before register allocation those of all accumulators, afterwards all general registers that
+    /// matrix products name.
     common_registers: Vec<u32>,
-    /// For each instruction that has ordered registers, the list of them; `None` if they are `common_registers`.
+    /// For each instruction that has ordered registers, the list of these registers; `None` stands for `common_registers`.
     ordered_registers: FxHashMap<Inst, Option<Vec<u32>>>,
-    /// The waits after which no product is in flight.
+    /// The waits (`WARPGROUP.DEPBAR`) after which no matrix product is in flight.
     final_waits: FxHashSet<Inst>,
 }
 
@@ -64,7 +65,8 @@ impl ProductRegisters {
         let registers = |values: &[Value]| -> Vec<u32> { values.iter().flat_map(|&value| numbers.registers_of_value(value)).collect() };
         found.common_registers = registers(&accumulators);
         for &block in &function.layout {
-            // The products after the current instruction, up to the next fence: their operands, and the packs and copies that form these.
+            // The operands of the matrix products between the current instruction and the next fence, and the operands of the packs and
+            // copies that form them.
             let mut wanted: FxHashSet<Value> = FxHashSet::default();
             for &inst in function.blocks[block].insts.iter().rev() {
                 let data = &function.insts[inst];
@@ -84,7 +86,7 @@ impl ProductRegisters {
         found
     }
 
-    /// Records the ordered registers of a wait after which `pending` groups of products are still in flight.
+    /// Records the ordered registers of a wait after which `pending` groups of matrix products are still in flight.
     fn add_wait(&mut self, inst: Inst, pending: i64) {
         self.ordered_registers.insert(inst, None);
         if pending == 0 {
@@ -92,7 +94,7 @@ impl ProductRegisters {
         }
     }
 
-    /// Orders the instructions that compute the next descriptor after the products that read the current one.
+    /// Makes the instructions that compute the next matrix descriptor stay after the matrix products that read the current descriptor.
     fn add_descriptor_updates(&mut self, function: &Function, numbers: &ValueNumbers, insts: &[Inst]) {
         let mut positions = AccessPositions::default();
         for (position, &inst) in insts.iter().enumerate() {
@@ -158,8 +160,8 @@ impl AccessPositions {
     }
 }
 
-/// Returns the value of which a pack of uniform registers keeps at least one register at the same index; `None` if there is none. The pack
-/// is then an update of that value.
+/// Returns the value that a pack of uniform registers updates: the pack takes at least one register from that value and keeps its index.
+/// `None` if there is no such value.
 fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
     let sources = function.sources(pack);
     sources.iter().enumerate().find_map(|(index, operand)| {
@@ -170,7 +172,7 @@ fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
     })
 }
 
-/// Returns the number of groups of products that may still be in flight after a `WARPGROUP.DEPBAR`; `None` for other instructions.
+/// Returns the number of groups of matrix products that may still be in flight after a `WARPGROUP.DEPBAR`; `None` for other instructions.
 fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
@@ -191,7 +193,7 @@ fn general_registers(operand: &Operand) -> impl Iterator<Item = u32> + use<> {
     (first..first + count).filter_map(|number| from_machine::register(RegFile::General, number))
 }
 
-/// Returns the results of all products and the phis that merge such values, in a fixed order.
+/// Returns the results of all asynchronous matrix products and the phis that merge such values, in a fixed order.
 fn accumulators(function: &Function) -> Vec<Value> {
     let mut found: FxHashSet<Value> = FxHashSet::default();
     let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();

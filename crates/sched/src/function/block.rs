@@ -15,7 +15,8 @@ use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};
 use std::ops::Range;
 
-/// Registers of the target that an order for code with too few registers leaves free: tuples need aligned gaps.
+/// Number of general registers below the register target that the strategy `near-source` leaves free, when the original order needs more
+/// registers than exist: tuples need aligned gaps.
 const SPARE_REGISTERS: i32 = 8;
 
 /// Working state that is reused from block to block, to avoid allocations.
@@ -62,7 +63,7 @@ pub(super) struct BudgetSearch {
     pub(super) peak: Option<Counts>,
     /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
     pub(super) wanted_more_registers: bool,
-    /// All attempts, for the trace; empty unless tracing is on.
+    /// All attempts for the trace, each with its mode, its regions and its verdict; empty unless tracing is on.
     pub(super) traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
@@ -158,7 +159,7 @@ impl Scheduler<'_> {
     ) -> BudgetSearch {
         let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let fallback = (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs });
-        // The attempts that are left, the next one last: mode, parameters, and registers of the budget that are not available.
+        // A stack of attempts to make. Each has a mode, parameters, and a number of registers by which the budget is reduced.
         let mut attempts = vec![(fallback.0, fallback.1, 0), (self.mode, self.knobs, 0)];
         while let Some((mode, knobs, committed)) = attempts.pop() {
             let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, max_live, committed, &knobs));
@@ -182,8 +183,8 @@ impl Scheduler<'_> {
                     traced_attempts,
                 };
             }
-            // An order that exceeds the budget by a few registers usually fits if as many registers less are available. Only then are
-            // cycles given up for registers altogether.
+            // An order that exceeds the budget by a few registers usually fits if the budget is reduced by as many registers. If that
+            // fails, the mode `reduce-reg` gives up cycles for registers.
             let excess = found[0] - max_live[0];
             if mode != ScheduleMode::ReduceReg && committed == 0 && (1..=max_live[0] / 4).contains(&excess) {
                 attempts.push((mode, knobs, excess + 1));
@@ -211,7 +212,7 @@ impl Scheduler<'_> {
         sources: impl FnOnce() -> F,
     ) -> Vec<CarriedEdge> {
         let strategy = self.backend.strategy();
-        if !strategy.uses_loop_edges() || !flow.successors(block).contains(&block) {
+        if !strategy.uses_carried_edges() || !flow.successors(block).contains(&block) {
             return Vec::new();
         }
         match &code.regions(range.clone(), strategy.longest_region())[..] {
@@ -248,7 +249,7 @@ impl Scheduler<'_> {
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
             // returns the old order if it finds no better one.
             let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
-            // The backend must run even if no order can be faster, if the caller needs its report whether registers were scarce.
+            // Even if no order can be faster, the backend must run where the caller needs its report whether registers were scarce.
             let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);

@@ -7,7 +7,7 @@
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
 
-use super::{BlockScratch, ChunkCode, ScheduleError, Scheduler, Stats, chunks};
+use super::{BlockScratch, ChunkCode, ScheduleError, Scheduler, Stats, split_into_chunks};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
 use crate::code::products::ProductRegisters;
 use crate::code::{SchedCode, from_ir, from_machine};
@@ -15,13 +15,13 @@ use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::pressure::{BlockLiveness, PressureTracker};
 
-/// Minimum ratio of conflict cycles to issue slots for which a block is scheduled again.
-const MIN_CONFLICTS: f64 = 0.1;
+/// Minimum ratio of cycles lost by bank conflicts to instructions of a block, for the block to be scheduled again.
+const MIN_CONFLICT_RATIO: f64 = 0.1;
 /// Maximum number of instructions of a block that is scheduled again.
-const MAX_ITEMS: usize = 1024;
+const MAX_BLOCK_INSTRUCTIONS: usize = 1024;
 
 impl Scheduler<'_> {
-    /// Schedules the blocks of loops again that lose cycles to bank conflicts, on physical registers.
+    /// Schedules those blocks of loops again that lose many cycles to register bank conflicts. The function must be on physical registers.
     pub fn avoid_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
@@ -29,10 +29,10 @@ impl Scheduler<'_> {
         let mut builder = GraphBuilder::new(self.model, from_machine::empty().registers());
         let products = ProductRegisters::on_registers(function);
         let blocks = function.layout.clone().into_iter().filter(|&block| {
-            let is_short = function.blocks[block].insts.len() <= MAX_ITEMS;
+            let is_short = function.blocks[block].insts.len() <= MAX_BLOCK_INSTRUCTIONS;
             is_short
                 && loops.depth(block) > 0
-                && self.cost(function, &products, &mut builder, &function.blocks[block].insts).has_many_conflicts()
+                && self.order_cost(function, &products, &mut builder, &function.blocks[block].insts).has_many_conflicts()
         });
         let blocks: Vec<_> = blocks.collect();
         if blocks.is_empty() {
@@ -40,7 +40,7 @@ impl Scheduler<'_> {
         }
         let other = Scheduler { backend: Backend::C, ..*self };
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
-        for chunk in chunks(function, other.backend.strategy().chunk_threshold()) {
+        for chunk in split_into_chunks(function, other.backend.strategy().chunk_threshold()) {
             let push = |code: &mut SchedCode, inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
@@ -65,7 +65,7 @@ impl Scheduler<'_> {
                 let old = function.blocks[*block].insts.clone();
                 let new: Vec<_> = attempt.order.iter().map(|position| old[position - range.start]).collect();
                 let (before, after) =
-                    (self.cost(function, &products, &mut builder, &old), self.cost(function, &products, &mut builder, &new));
+                    (self.order_cost(function, &products, &mut builder, &old), self.order_cost(function, &products, &mut builder, &new));
                 let attempt = (after.conflict_cycles < before.conflict_cycles && after.cycles <= before.cycles).then_some(attempt);
                 match &attempt {
                     Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
@@ -77,8 +77,8 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    /// Measures the cost of an order of the instructions of a block.
-    fn cost(
+    /// Returns the estimated cost of an order of the instructions of a block: cycles, and cycles lost by bank conflicts.
+    fn order_cost(
         &self,
         function: &Function,
         products: &ProductRegisters,
@@ -89,7 +89,7 @@ impl Scheduler<'_> {
         insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, products, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
         let mut cost = OrderCost { instructions: issued as u32, cycles: 0, conflict_cycles: 0 };
-        for region in code.regions(0..code.items.len(), MAX_ITEMS) {
+        for region in code.regions(0..code.items.len(), MAX_BLOCK_INSTRUCTIONS) {
             let graph = builder.build(&code, region);
             let found = measure_allocated(&code, &graph, self.costs);
             cost.cycles += found.exit_cycle.max(found.length.issued);
@@ -110,8 +110,8 @@ struct OrderCost {
 }
 
 impl OrderCost {
-    /// Returns whether conflicts cost at least [`MIN_CONFLICTS`] of the issue slots.
+    /// Returns whether the cycles lost by bank conflicts are at least [`MIN_CONFLICT_RATIO`] of the number of instructions.
     fn has_many_conflicts(&self) -> bool {
-        f64::from(self.conflict_cycles) >= MIN_CONFLICTS * f64::from(self.instructions)
+        f64::from(self.conflict_cycles) >= MIN_CONFLICT_RATIO * f64::from(self.instructions)
     }
 }

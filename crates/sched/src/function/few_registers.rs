@@ -23,10 +23,10 @@ use oriole_support::IndexVec;
 use std::ops::Range;
 
 /// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and take long.
-const LONGEST_BLOCK: usize = 4096;
+const MAX_BLOCK_INSTRUCTIONS: usize = 4096;
 
 /// An order of a block with fewer live registers than its original order.
-struct NewOrder {
+struct LowPressureOrder {
     /// The block.
     block: Block,
     /// The range of its items.
@@ -39,8 +39,8 @@ struct NewOrder {
 
 impl Scheduler<'_> {
     /// Reorders blocks for few live registers if the function reaches a higher occupancy that way. `peaks` has the maximum number of live
-    /// registers of each block and is updated. `live_values` returns the registers that are live at the ends of a block. Returns whether the
-    /// function changed.
+    /// registers of each block and is updated. `live_values` returns the registers that are live at the start and at the end of a block.
+    /// Returns whether the function changed.
     pub(super) fn lower_peaks<'m>(
         &'m self,
         function: &mut Function,
@@ -50,7 +50,7 @@ impl Scheduler<'_> {
         peaks: &mut IndexVec<Block, Counts>,
         live_values: impl Fn(&Function, Block) -> LiveValues,
     ) -> Result<bool, ScheduleError> {
-        // A plan for a lower occupancy starts from the same order as the plan for the highest one.
+        // A schedule that may lower the occupancy starts from the same order as one that must keep it.
         let full = Scheduler { occupancy_percent: 100, ..*self };
         // The number of registers that may be live at the highest occupancy.
         let most = full.register_target(0).registers;
@@ -59,7 +59,7 @@ impl Scheduler<'_> {
             return Ok(false);
         }
         let by_pressure = Scheduler { backend: Backend::PRESSURE, mode: ScheduleMode::ReduceReg, trace: false, ..full };
-        let budget = Budget::new(ScheduleMode::Ilp, full.targets([0; REGISTER_CLASSES]), 0, &self.knobs);
+        let budget = Budget::new(ScheduleMode::Ilp, full.register_targets([0; REGISTER_CLASSES]), 0, &self.knobs);
         let settings = by_pressure.settings(by_pressure.mode, AllocationStage::Pre, budget);
         let mut scratch = BlockScratch {
             builder: GraphBuilder::new(self.model, chunk.code.registers()),
@@ -68,17 +68,17 @@ impl Scheduler<'_> {
             in_flight,
             carried_edges: Vec::new(),
         };
-        let mut found: Vec<NewOrder> = Vec::new();
+        let mut found: Vec<LowPressureOrder> = Vec::new();
         let mut lowered = 0;
         for (block, range) in &chunk.blocks {
             let peak = peaks[*block];
-            if peak[0] > most && range.len() <= LONGEST_BLOCK {
+            if peak[0] > most && range.len() <= MAX_BLOCK_INSTRUCTIONS {
                 scratch.in_flight.enter_block(function, flow, *block, None);
                 let live = live_values(function, *block);
                 scratch.tracker.enter_block(&chunk.code, range.clone(), live.as_liveness());
                 let order = by_pressure.schedule_regions(&chunk.code, range, &mut scratch, &settings).order;
                 let peak = peak_pressure(&chunk.code, range, &mut scratch.tracker, live.as_liveness(), order.iter().copied());
-                found.push(NewOrder { block: *block, range: range.clone(), order, peak });
+                found.push(LowPressureOrder { block: *block, range: range.clone(), order, peak });
                 lowered = lowered.max(peak[0]);
             } else {
                 lowered = lowered.max(peak[0]);

@@ -1,6 +1,6 @@
 //! Edges of the dependency graph, and their collection while the graph is built.
 
-/// Marks the absence of a node or list element.
+/// The index that means "no node" or "no list element".
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The kind of dependence that requires an edge.
@@ -34,7 +34,7 @@ pub struct Edge {
 
 /// The edges collected so far. The edges to one node are a *run*; runs are in the order in which the nodes are finished.
 #[derive(Default)]
-pub(super) struct Incoming {
+pub(super) struct IncomingEdges {
     /// All edges collected so far. [`Edge::node`] is the predecessor.
     pub(super) edges: Vec<Edge>,
     /// For each run: its target node, and the index in `edges` after its last edge.
@@ -43,11 +43,11 @@ pub(super) struct Incoming {
     latest_edge: Vec<u32>,
     /// Number of items of the region.
     pub(super) items: u32,
-    /// Number of joins created so far.
+    /// Number of joins (nodes that stand for a set of accesses) created so far.
     pub(super) joins: u32,
 }
 
-impl Incoming {
+impl IncomingEdges {
     /// Resets the state for a region with this number of items.
     pub(super) fn start(&mut self, items: usize) {
         self.edges.clear();
@@ -98,7 +98,7 @@ impl Incoming {
         Some(join)
     }
 
-    /// Ends the current run of edges: they lead to `node`.
+    /// Ends the current run: all edges that were added since the last run lead to `node`.
     pub(super) fn finish(&mut self, node: u32) {
         self.runs.push((node, self.edges.len() as u32));
     }

@@ -2,8 +2,8 @@
 //!
 //! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
 //! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
-//! same base are compared by offset, in cells of [`CELL`] bytes. Two accesses with different bases may alias. So a store must follow all
-//! earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
+//! same base are compared by offset, in cells of [`CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must follow
+//! all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
 //!
 //! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
 //! node, and later accesses follow the join.
@@ -23,16 +23,16 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::edges::{EdgeKind, Incoming};
+use super::edges::{EdgeKind, IncomingEdges};
 use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect};
 
 /// Size of a cell in bytes. Accesses with the same base that touch the same cell keep their order.
-const CELL: i64 = 4;
+const CELL_BYTES: i64 = 4;
 /// Number of independent memory spaces: global, shared, local, spill slots.
-const SPACES: usize = 4;
+const SPACE_COUNT: usize = 4;
 
 oriole_support::define_index!(
-    /// An address base: equal bases mean equal base addresses.
+    /// Number of a base, the part of an address without its constant offset: equal numbers mean equal base addresses.
     pub struct BaseId,
     "base"
 );
@@ -40,7 +40,7 @@ oriole_support::define_index!(
 /// Identifies a base: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
-/// The latest accesses of one cell.
+/// The latest accesses of one cell ([`CELL_BYTES`] bytes of memory).
 #[derive(Default)]
 struct CellAccesses {
     /// Node of the last store; `None` if there is none.
@@ -52,19 +52,19 @@ struct CellAccesses {
 /// The accesses of one memory space so far.
 #[derive(Default)]
 struct SpaceState {
-    /// Node that follows all stores before the current run; `None` if there are none.
+    /// Node that follows all stores before those in `current_stores`; `None` if there are none.
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
     /// Base of the stores in `current_stores`; `None` before the first store.
     current_base: Option<BaseId>,
-    /// Node that follows the loads which every later store must follow; `None` if there are none.
+    /// Node that follows those loads that every later store must follow; `None` if there are none.
     joined_loads: Option<u32>,
-    /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
-    /// must follow all of them.
+    /// Loads with the base `latest_store_base`. Stores with that base are compared with these loads by cell; stores with another base must
+    /// follow all of them.
     same_base_loads: Vec<u32>,
     /// Base of the latest store; `None` before the first store.
-    same_base: Option<BaseId>,
+    latest_store_base: Option<BaseId>,
     /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
     /// For each base and cell index, the latest accesses of the cell.
@@ -81,8 +81,9 @@ impl SpaceState {
         self.cells.clear();
     }
 
-    /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::add_edges`].
-    fn create_joins(&mut self, base: BaseId, writes: bool, incoming: &mut Incoming) {
+    /// Creates the joins (nodes that stand for a set of earlier accesses) that an access must follow. The edges of the access itself are
+    /// added afterwards by [`SpaceState::add_edges`].
+    fn create_joins(&mut self, base: BaseId, writes: bool, incoming: &mut IncomingEdges) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.current_base != Some(base) && !self.current_stores.is_empty() {
             self.joined_stores = incoming.join(&self.current_stores, self.joined_stores);
@@ -94,9 +95,9 @@ impl SpaceState {
         // Loads with other bases than this store are added to the join. Loads with the same base are kept in a separate list and compared
         // by cell.
         let mut others: Vec<u32> = Vec::new();
-        if self.same_base != Some(base) {
+        if self.latest_store_base != Some(base) {
             others.append(&mut self.same_base_loads);
-            self.same_base = Some(base);
+            self.latest_store_base = Some(base);
         }
         for (other, node) in self.loads.drain(..) {
             if other == base { self.same_base_loads.push(node) } else { others.push(node) }
@@ -108,7 +109,14 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn add_edges(&mut self, node: u32, base: BaseId, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
+    fn add_edges(
+        &mut self,
+        node: u32,
+        base: BaseId,
+        cells: Option<std::ops::RangeInclusive<i64>>,
+        writes: bool,
+        incoming: &mut IncomingEdges,
+    ) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {
@@ -134,7 +142,7 @@ impl SpaceState {
     }
 
     /// Returns the nodes that a fence must get edges from. Every other access has a path to one of these nodes.
-    fn outstanding(&self) -> impl Iterator<Item = u32> + '_ {
+    fn nodes_before_fence(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
         joined
             .chain(self.current_stores.iter().copied())
@@ -147,7 +155,7 @@ impl SpaceState {
 #[derive(Default)]
 pub(super) struct MemoryOrder {
     /// For each memory space, its accesses so far.
-    spaces: [SpaceState; SPACES],
+    spaces: [SpaceState; SPACE_COUNT],
     /// For each address form and base registers, the base.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
@@ -160,7 +168,8 @@ pub(super) struct MemoryOrder {
     last_sync: Option<u32>,
     /// The latest barrier or point of divergence; `None` if there is none.
     last_barrier: Option<u32>,
-    /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
+    /// Items that exchange data between threads, and reads of constant memory, since the latest barrier. They must stay before the next
+    /// barrier.
     exchanges: Vec<u32>,
     /// Items with [`Item::needs_convergence`] since the latest point of divergence, which must stay before the next one.
     converged_items: Vec<u32>,
@@ -191,7 +200,7 @@ impl MemoryOrder {
         item: &Item,
         node: u32,
         base: Option<BaseId>,
-        incoming: &mut Incoming,
+        incoming: &mut IncomingEdges,
         latency_after: impl Fn(u32) -> u16,
     ) {
         if let OrderEffect::Access(access) = item.effect {
@@ -214,7 +223,7 @@ impl MemoryOrder {
                     self.converged_items.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                 }
                 for space in &mut self.spaces {
-                    space.outstanding().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
+                    space.nodes_before_fence().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                     space.clear();
                 }
                 (self.last_strong, self.last_fence) = (None, Some(node));
@@ -240,7 +249,7 @@ impl MemoryOrder {
         access: MemAccess,
         node: u32,
         base: Option<BaseId>,
-        incoming: &mut Incoming,
+        incoming: &mut IncomingEdges,
         latency_after: &impl Fn(u32) -> u16,
     ) {
         if access.kind == MemAccessKind::ReadConstant {
@@ -259,7 +268,7 @@ impl MemoryOrder {
         };
         let cells = access
             .address
-            .map(|address| address.offset.div_euclid(CELL)..=(address.offset + i64::from(address.bytes) - 1).div_euclid(CELL));
+            .map(|address| address.offset.div_euclid(CELL_BYTES)..=(address.offset + i64::from(address.bytes) - 1).div_euclid(CELL_BYTES));
         let base = base.unwrap_or_else(|| {
             self.base_count += 1;
             BaseId::new(self.base_count - 1)

@@ -29,13 +29,13 @@ use oriole_isa::{Opcode, RegFile};
 
 use crate::code::{Item, OrderEffect, RegAccess, SchedCode};
 pub use edges::{Edge, EdgeKind};
-use edges::{Incoming, NONE};
+use edges::{IncomingEdges, NONE};
 use memory::MemoryOrder;
 
 /// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
-pub(crate) const UNKNOWN_CYCLES: u16 = 200;
-/// Assumed number of cycles from the issue of an instruction until its result can be read, if the model has no latency for the pair of
-/// ports.
+pub(crate) const UNKNOWN_LATENCY_CYCLES: u16 = 200;
+/// Assumed number of cycles from the issue of an instruction until its result can be read, if the model has no latency for the ports by
+/// which the register is written and read.
 const UNKNOWN_READ_CYCLES: u16 = 6;
 
 /// The dependency graph of one region.
@@ -64,7 +64,7 @@ pub struct Graph {
 
 impl Graph {
     /// Returns the graph with outgoing edges for the collected incoming edges, by a counting sort on the source node.
-    fn from_incoming(incoming: &Incoming, region: Range<usize>) -> Graph {
+    fn from_incoming(incoming: &IncomingEdges, region: Range<usize>) -> Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
         graph.predecessor_counts = vec![0; nodes];
@@ -190,7 +190,7 @@ struct RegisterAccesses {
     stamp: u32,
     /// Node of the last writer, or [`NONE`].
     writer: u32,
-    /// Port by which the last writer writes.
+    /// Port (index into the latency grids) by which the last writer writes.
     writer_port: Option<Port>,
     /// Head of the linked list of readers since the last write: an index into [`GraphBuilder::readers`], or [`NONE`].
     first_reader: u32,
@@ -201,7 +201,7 @@ struct RegisterAccesses {
 struct ReaderNode {
     /// Node of the item that reads the register.
     node: u32,
-    /// Port by which the item reads; `None` if it has none.
+    /// Port (index into the latency grids) by which the item reads; `None` if it has none.
     port: Option<Port>,
     /// Index of the next reader in [`GraphBuilder::readers`], or [`NONE`].
     next: u32,
@@ -221,12 +221,12 @@ pub struct GraphBuilder<'m> {
     /// Accesses, fences and barriers of the region so far.
     memory: MemoryOrder,
     /// The edges collected so far.
-    incoming: Incoming,
+    incoming: IncomingEdges,
 }
 
-/// Cycles from the issue of the scheduling barrier after a region, usually a branch, until an instruction after the scheduling barrier can
-/// read a result.
-const BARRIER_CYCLES: u16 = 10;
+/// Assumed number of cycles from the issue of the scheduling barrier after a region, usually a branch, until an instruction after that
+/// barrier can read a result of the region.
+const BARRIER_TO_READER_CYCLES: u16 = 10;
 
 impl<'m> GraphBuilder<'m> {
     /// Creates a builder for code with `registers` register numbers.
@@ -238,7 +238,7 @@ impl<'m> GraphBuilder<'m> {
             registers: vec![blank; registers],
             readers: Vec::new(),
             memory: MemoryOrder::default(),
-            incoming: Incoming::default(),
+            incoming: IncomingEdges::default(),
         }
     }
 
@@ -294,15 +294,15 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the scheduling barrier after the region reads must be
-    /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_CYCLES`] later, because
-    /// control takes that long to reach a reader.
+    /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_TO_READER_CYCLES`] later,
+    /// because control takes that long to reach a reader.
     fn tails(&self, code: &SchedCode, graph: &Graph) -> Vec<u16> {
         let has_barrier = code.items.get(graph.region.end).is_some_and(|item| item.effect == OrderEffect::SchedBarrier);
         let tail = |(node, item): (usize, &Item)| {
             let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
             let leaves = item.opcode.is_some() && !code.writes(item).is_empty() && !is_read();
             let latency = if leaves { self.model.base_latency(item.class) } else { 0 };
-            let later = if has_barrier { latency.saturating_sub(BARRIER_CYCLES) } else { latency };
+            let later = if has_barrier { latency.saturating_sub(BARRIER_TO_READER_CYCLES) } else { latency };
             later.max(graph.barrier_latencies[node])
         };
         code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
@@ -351,7 +351,7 @@ impl<'m> GraphBuilder<'m> {
             }
         }
         for access in code.writes(item) {
-            self.overwrite(code, region, item, node, access);
+            self.add_write_edges(code, region, item, node, access);
         }
         self.add_ordered_register_edges(code, region, item, node);
         // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
@@ -375,7 +375,7 @@ impl<'m> GraphBuilder<'m> {
             let state = *self.register(register);
             if state.writer != NONE && state.writer != node {
                 let first = &code.items[region.start + state.writer as usize];
-                // A fence, and a wait that leaves products running, do not wait for the latest product.
+                // A fence, and a wait that leaves matrix products running, do not wait for the latest matrix product.
                 let is_running = first.opcode.is_some_and(Opcode::is_warpgroup_product) && !item.drains_products;
                 let (latency, scoreboard) = match is_running {
                     true => (1, false),
@@ -383,12 +383,12 @@ impl<'m> GraphBuilder<'m> {
                 };
                 self.incoming.add(state.writer, latency.max(1), EdgeKind::Order, scoreboard);
             }
-            self.overwrite(code, region, item, node, &access);
+            self.add_write_edges(code, region, item, node, &access);
         }
     }
 
     /// Adds the WAW and WAR edges of one write, and makes `node` the last writer of the register.
-    fn overwrite(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
+    fn add_write_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
         let state = *self.register(access.register);
         if state.writer != NONE && state.writer != node {
             let first = &code.items[region.start + state.writer as usize];
@@ -437,8 +437,8 @@ impl<'m> GraphBuilder<'m> {
 }
 
 /// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether `second`
-/// waits for a scoreboard. A pseudo operation as `first` takes no cycles. If a port is unknown, the result is the worst case of the first
-/// item's class.
+/// waits for a scoreboard. Each of the two is an item with the port by which it accesses the register. A pseudo operation as `first` takes
+/// no cycles. If a port is unknown, the result is the worst case of the first item's class.
 pub(crate) fn latency(
     model: &Model,
     kind: Kind,
@@ -450,7 +450,7 @@ pub(crate) fn latency(
     if first.opcode.is_none() {
         return (0, false);
     }
-    // Products with the same accumulator are queued in the tensor unit.
+    // Warp-group matrix products with the same accumulator are queued in the tensor unit, so they need not wait for each other.
     if [first, second.0].iter().all(|item| item.opcode.is_some_and(Opcode::is_warpgroup_product)) {
         return (1, false);
     }
@@ -473,7 +473,7 @@ pub(crate) fn latency(
     let usual = match (time, kind) {
         (Some(time), Kind::War) => time.read,
         (Some(time), _) => time.usual,
-        (None, _) => UNKNOWN_CYCLES,
+        (None, _) => UNKNOWN_LATENCY_CYCLES,
     };
     (usual.max(need.cycles.into()), true)
 }

@@ -111,7 +111,7 @@ const FIELDS_OF_MATRIX_OPCODES: &[(Opcode, &[&str], &str)] = &[
 ];
 
 /// Opcodes of packed single-precision operations, which occupy both halves of the multiply-add pipe (field `fma2x`).
-const PACKED_SINGLE: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
+const PACKED_SINGLE_OPCODES: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
 
 /// Fields before register allocation, in the order in which the statistics lines print them.
 pub(crate) const FIELDS_BEFORE_ALLOCATION: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
@@ -158,7 +158,7 @@ pub(crate) fn field_of(stage: AllocationStage, class: SchedClass, opcode: Opcode
     let row = FIELDS_OF_CLASSES.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
         AllocationStage::Pre => row.1,
-        AllocationStage::Post if PACKED_SINGLE.contains(&opcode) => "fma2x",
+        AllocationStage::Post if PACKED_SINGLE_OPCODES.contains(&opcode) => "fma2x",
         AllocationStage::Post if row.2 == "mma" => matrix_field(opcode, modifiers)?,
         AllocationStage::Post => row.2,
     };

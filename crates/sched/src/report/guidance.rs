@@ -19,12 +19,12 @@ pub const HEADER: &str = "SCHEDULING GUIDANCE:";
 /// The header before the loops.
 pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
-/// Lowest level at which the register target is explained.
-const TARGET_LEVEL: u8 = 2;
-/// Lowest level at which hidden latencies are printed.
-const HIDING_LEVEL: u8 = 3;
-/// Lowest level at which loops are printed.
-const LOOP_LEVEL: u8 = 4;
+/// Lowest level of detail (0 to 4) at which the register target is explained.
+const TARGET_DETAIL_LEVEL: u8 = 2;
+/// Lowest level of detail at which the distances between producers and consumers (hidden latencies) are printed.
+const LATENCY_HIDING_DETAIL_LEVEL: u8 = 3;
+/// Lowest level of detail at which the metrics of loops are printed.
+const LOOP_DETAIL_LEVEL: u8 = 4;
 
 /// The effect of one scheduling pass.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -79,7 +79,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
         return text;
     }
     let _ = writeln!(text, "{HEADER} {}", subject.name);
-    if level >= TARGET_LEVEL {
+    if level >= TARGET_DETAIL_LEVEL {
         let _ = writeln!(text, "  scheduled by {}", subject.scheduler);
         for pass in subject.passes {
             let PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, .. } = pass;
@@ -94,22 +94,22 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
         }
     }
     for block in &subject.code.blocks {
-        block_lines(&mut text, block);
+        append_block_lines(&mut text, block);
     }
-    if level >= HIDING_LEVEL {
+    if level >= LATENCY_HIDING_DETAIL_LEVEL {
         text.push_str(&latency_hiding::lines(&subject.code.latency_distances));
     }
-    if level >= LOOP_LEVEL {
+    if level >= LOOP_DETAIL_LEVEL {
         let _ = writeln!(text, "{LOOP_HEADER}{}", subject.code.loops.len());
         for metrics in &subject.code.loops {
-            loop_line(&mut text, metrics);
+            append_loop_line(&mut text, metrics);
         }
     }
     text
 }
 
-/// Appends the lines of one block.
-fn block_lines(text: &mut String, block: &BlockSchedule) {
+/// Appends the lines of one block to the guidance text: its cycles and its schedule.
+fn append_block_lines(text: &mut String, block: &BlockSchedule) {
     let BlockSchedule { block, cycles, idle_cycles: waited, executions, live, schedule } = block;
     let count = schedule.len();
     let _ = write!(text, "  {block:?}: {count} instructions, {cycles} cycles, {waited} of them waits, executed {executions} times");
@@ -122,8 +122,8 @@ fn block_lines(text: &mut String, block: &BlockSchedule) {
     }
 }
 
-/// Appends the line of one loop.
-fn loop_line(text: &mut String, metrics: &LoopMetrics) {
+/// Appends the line with the metrics of one loop to the guidance text.
+fn append_loop_line(text: &mut String, metrics: &LoopMetrics) {
     let LoopMetrics { header, depth, blocks, instructions, loads, stores, cycles, live } = metrics;
     let _ = write!(text, "  {header:?} depth {depth}: {cycles:.0} cycles an iteration, {instructions} instructions in {blocks} blocks, ");
     let _ = write!(text, "{loads} loads, {stores} stores");

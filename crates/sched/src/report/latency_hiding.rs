@@ -28,15 +28,15 @@ pub enum DistanceKind {
 }
 
 impl DistanceKind {
-    /// All categories, in the order of the published description of ptxas.
+    /// All kinds of distances, in the order of the published description of ptxas.
     pub const ALL: [DistanceKind; 4] = [DistanceKind::Lds, DistanceKind::Ldg, DistanceKind::Xu64, DistanceKind::Antidep];
 
-    /// Returns the name of the category in the published description of ptxas.
+    /// Returns the name of this kind of distance in the published description of ptxas.
     pub fn name(self) -> &'static str {
         ["LDS", "LDG", "Xu64", "Antidep"][self as usize]
     }
 
-    /// Returns the category of the results of an instruction class, or `None` if their distances are not measured.
+    /// Returns the kind of distance that is measured for the results of an instruction class, or `None` if none is.
     fn of_class(class: SchedClass) -> Option<DistanceKind> {
         match class.name() {
             "load_shared" => Some(DistanceKind::Lds),
@@ -47,7 +47,7 @@ impl DistanceKind {
     }
 }
 
-/// Statistics of the distances of one category.
+/// Statistics of all distances of one [`DistanceKind`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Distances {
     /// Number of distances measured.
@@ -77,12 +77,12 @@ impl Distances {
     }
 }
 
-/// The distances of all categories, indexed by [`DistanceKind`].
+/// The statistics for all kinds of distances, indexed by [`DistanceKind`].
 pub type LatencyDistances = [Distances; 4];
 
 /// Returns the issue cycle of each instruction of a block, from stall counts only: scoreboard waits are ignored. `controls` gives the
 /// control words.
-fn issue_slots(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
+fn issue_cycles(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
     let mut at = 0;
     let mut slots = Vec::with_capacity(insts.len());
     for &inst in insts {
@@ -92,7 +92,7 @@ fn issue_slots(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> 
     slots
 }
 
-/// Adds the distances in one block to `distances`.
+/// Adds the distances between producers and consumers in one block to `distances`.
 pub(crate) fn add_block(
     distances: &mut LatencyDistances,
     code: &SchedCode,
@@ -100,7 +100,7 @@ pub(crate) fn add_block(
     insts: &[Inst],
     controls: Option<ControlLookup<'_>>,
 ) {
-    let slots = issue_slots(insts, controls);
+    let slots = issue_cycles(insts, controls);
     let at = |position: usize| slots[position - range.start];
     // For each register number, the position of its last writer, and that of the last reader since.
     let mut writers: FxHashMap<u32, usize> = FxHashMap::default();
@@ -135,7 +135,7 @@ pub(crate) fn add_block(
     }
 }
 
-/// Returns the distances as text, one line per category.
+/// Returns the distances as text, one line per [`DistanceKind`].
 pub fn lines(distances: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in DistanceKind::ALL.into_iter().zip(distances) {

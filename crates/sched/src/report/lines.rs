@@ -23,7 +23,7 @@ enum PrintCondition {
     Average,
 }
 
-/// Templates of the lines before register allocation.
+/// Templates of the statistics lines before register allocation, each with the condition for printing the line.
 const LINES_BEFORE_ALLOCATION: &[(&str, PrintCondition)] = &[
     ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
     ("# [urregs=%d]", PrintCondition::UniformRegisters),
@@ -53,7 +53,7 @@ const LINES_BEFORE_ALLOCATION: &[(&str, PrintCondition)] = &[
     ("# [instHint=%d] [instPairs=%d]", PrintCondition::NonZero("instPairs")),
 ];
 
-/// Templates of the lines after register allocation.
+/// Templates of the statistics lines after register allocation, each with the condition for printing the line.
 const LINES_AFTER_ALLOCATION: &[(&str, PrintCondition)] = &[
     ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
     ("# [urregs=%d]", PrintCondition::UniformRegisters),
@@ -98,12 +98,12 @@ pub enum ExtraLatency {
     Average,
 }
 
-/// Returns the figure with this name, or a count of zero if there is none.
+/// Returns the figure (value of a field of the statistics lines) with this name, or a count of zero if there is none.
 fn figure_named(figures: &[(String, StatisticsFigure)], name: &str) -> StatisticsFigure {
     figures.iter().find(|(known, _)| known == name).map_or(StatisticsFigure::Count(0), |(_, figure)| *figure)
 }
 
-/// Returns the statistics lines of a stage.
+/// Returns the statistics lines before or after register allocation, with the values of `figures` filled in.
 pub fn text(stage: AllocationStage, figures: &[(String, StatisticsFigure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => LINES_BEFORE_ALLOCATION,

@@ -37,7 +37,7 @@ pub enum StatisticsFigure {
 }
 
 impl StatisticsFigure {
-    /// Returns the value as a floating-point number.
+    /// Returns the count or ratio as a floating-point number.
     pub fn number(self) -> f64 {
         match self {
             StatisticsFigure::Count(count) => count as f64,
@@ -99,7 +99,7 @@ pub struct FunctionStatistics {
     pub average_latency: f64,
     /// Number of instructions for each field of the stage ([`fields::fields_of_stage`]).
     pub counts: Vec<u64>,
-    /// Number of instructions without a field.
+    /// Number of instructions that no field of the statistics lines counts.
     pub without_field: u64,
     /// Maximum number of live general and of live uniform registers; before register allocation only.
     pub live: [i32; 2],
@@ -109,7 +109,7 @@ pub struct FunctionStatistics {
     pub blocks: Vec<BlockSchedule>,
     /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
-    /// Distances between producers and consumers, by category.
+    /// Distances between producers and consumers in issue cycles, indexed by [`latency_hiding::DistanceKind`].
     pub latency_distances: LatencyDistances,
     /// Counts for further fields of the statistics lines.
     extra_counts: ExtraCounts,
@@ -133,9 +133,9 @@ struct ExtraCounts {
     /// Number of half-precision instructions that compute two values.
     half_packed: u64,
     /// Number of bytes per thread that are stored to local memory.
-    local_stored: u64,
+    local_stored_bytes: u64,
     /// Number of bytes per thread that are loaded from local memory.
-    local_loaded: u64,
+    local_loaded_bytes: u64,
     /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,
     /// Number of texture instructions with the descriptor in a uniform register.
@@ -235,9 +235,9 @@ fn block_times(
         Some(match controls {
             Some(controls) => {
                 let insts = function.blocks[block].insts.as_slice();
-                timeline::by_controls(&listing.code, (range, insts), figures, assumption, controls, in_flight)
+                timeline::estimate_by_controls(&listing.code, (range, insts), figures, assumption, controls, in_flight)
             }
-            None => timeline::by_operands(&listing.code, range, figures, assumption, in_flight),
+            None => timeline::estimate_by_operands(&listing.code, range, figures, assumption, in_flight),
         })
     };
     let merge = |ends: &FxHashMap<Block, InFlightAtBoundary>, from: &[Block], block: Block| {
@@ -295,7 +295,7 @@ fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[Block
         let members = loops.blocks(id);
         let insts = || members.iter().flat_map(|&block| &function.blocks[block].insts).copied();
         let class = |inst: &Inst| class_name(function, *inst).unwrap_or_default();
-        // If the header is never executed, all blocks of the loop have a share of 0.
+        // Returns the executions of a block per execution of the loop header; 0 if the header is never executed.
         let share = |block: Block| frequencies.per_iteration[block] / frequencies.per_iteration[header].max(f64::MIN_POSITIVE);
         LoopMetrics {
             header,
@@ -426,7 +426,7 @@ impl FunctionStatistics {
 }
 
 impl ExtraCounts {
-    /// Counts one instruction.
+    /// Adds one instruction to the counts.
     fn count_inst(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();
@@ -439,7 +439,7 @@ impl ExtraCounts {
             self.half_packed += u64::from(!is_single_half(function, inst));
         }
         if let Some(access) = data.memory.map(|id| &function.accesses[id]).filter(|access| access.space == Space::Local) {
-            let sum = if data.result_count() == 0 { &mut self.local_stored } else { &mut self.local_loaded };
+            let sum = if data.result_count() == 0 { &mut self.local_stored_bytes } else { &mut self.local_loaded_bytes };
             *sum += u64::from(access.bytes);
         }
         self.uniform_insts += u64::from(item.class.attribute("unit") == Some("udp"));

@@ -47,7 +47,7 @@ pub struct RegisterTarget {
     pub max_for_occupancy: i32,
     /// The target: the number of registers that may be live.
     pub registers: i32,
-    /// The inputs from which the target was computed.
+    /// The inputs, besides the code and the machine, from which the target was computed.
     pub bounds: Bounds,
 }
 
@@ -65,15 +65,15 @@ impl RegisterTarget {
         RegisterTarget { live, unit, allocated, warps, blocks, max_for_occupancy, registers, bounds: *bounds }
     }
 
-    /// Returns whether the register limit, and not occupancy alone, determines the target.
-    pub(crate) fn is_limited(&self) -> bool {
+    /// Returns whether the register limit [`Bounds::limit`], and not occupancy alone, determines the target.
+    pub(crate) fn is_bound_by_register_limit(&self) -> bool {
         let Bounds { alignment_gaps, reserved, limit, .. } = self.bounds;
         self.live + alignment_gaps > limit || limit < self.max_for_occupancy - reserved
     }
 }
 
-/// An occupancy: resident warps per scheduler, resident blocks with their threads (`None` if the block size is unknown), and the maximum
-/// number of registers per thread for it.
+/// An occupancy, as three figures: resident warps per scheduler; resident blocks and threads per block (`None` if the block size is
+/// unknown); the maximum number of registers per thread with which that many warps and blocks stay resident.
 type OccupancyFigures = (u32, Option<(u32, u32)>, i32);
 
 /// Computes the occupancy in warps per scheduler, for an unknown block size.
@@ -111,7 +111,7 @@ impl fmt::Display for RegisterTarget {
         if bounds.requested.is_some() {
             write!(f, "; it was asked for")?;
         }
-        if self.is_limited() {
+        if self.is_bound_by_register_limit() {
             write!(f, "; {} is the limit", bounds.limit)?;
         }
         Ok(())
@@ -184,7 +184,7 @@ mod tests {
     fn target_respects_the_register_limit() {
         let found = target(30, None, 30);
         assert_eq!(found.registers, 26);
-        assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");
+        assert!(found.is_bound_by_register_limit() && found.to_string().ends_with("30 is the limit"), "{found}");
         // Blocks of 416 threads can launch with at most 128 registers per thread. 153 live registers will be spilled.
         let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
         assert_eq!((found.allocated, found.blocks, found.registers), (128, Some((1, 416)), 122));

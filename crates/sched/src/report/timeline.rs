@@ -1,11 +1,11 @@
 //! Estimates the issue cycle of each instruction of a block, and summarizes the control flow around the blocks.
 //!
 //! **Cycles.** A block is walked in order, for one warp alone. Before register allocation, an instruction issues when its operands are
-//! ready and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
-//! cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`by_controls`]). An instruction of variable
-//! latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the
-//! successors ([`InFlightAtBoundary`]). A loop header waits in every iteration for results of the previous iteration, and only once for
-//! results from outside the loop.
+//! ready and its unit is free ([`estimate_by_operands`]). Final code has control words, which are more exact: an instruction issues when
+//! the stall cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`estimate_by_controls`]). An
+//! instruction of variable latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block
+//! are waited for in the successors ([`InFlightAtBoundary`]). A loop header waits in every iteration for results of the previous iteration,
+//! and only once for results from outside the loop.
 //!
 //! **Frequencies** are static estimates without a profile ([`BlockFrequencies`], [`LOOP_MODEL`]).
 
@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::products::ProductRegisters;
 use crate::code::{SchedCode, from_ir, from_machine};
-use crate::graph::{self, UNKNOWN_CYCLES};
+use crate::graph::{self, UNKNOWN_LATENCY_CYCLES};
 use crate::resource::Costs;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop.
@@ -122,7 +122,7 @@ pub struct Timing {
     /// Number of cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
     pub idle_cycles: u32,
     /// For each instruction, the reason and the length of its wait after the stall count of the previous instruction had elapsed. Filled by
-    /// [`by_controls`] only.
+    /// [`estimate_by_controls`] only.
     pub delays: Vec<Delay>,
 }
 
@@ -179,9 +179,9 @@ impl InFlightAtBoundary {
     }
 }
 
-/// Estimates the issue cycles of a block from operand latencies and units. `in_flight` has the results in flight at its start, and is
-/// replaced by those at its end.
-pub(crate) fn by_operands(
+/// Estimates the issue cycles of the instructions of a block from operand latencies and units. `in_flight` has the results in flight at the
+/// start of the block, and is replaced by those at its end.
+pub(crate) fn estimate_by_operands(
     code: &SchedCode,
     range: &Range<usize>,
     figures: HardwareFigures<'_>,
@@ -236,9 +236,9 @@ pub(crate) fn by_operands(
     timing
 }
 
-/// Estimates the issue cycles of a block from its control words. `in_flight` has the scoreboards in flight at its start, and is replaced by
-/// those at its end.
-pub fn by_controls(
+/// Estimates the issue cycles of the instructions of a block from their control words. `in_flight` has the scoreboards that are held at the
+/// start of the block, and is replaced by those at its end.
+pub fn estimate_by_controls(
     code: &SchedCode,
     (range, insts): (&Range<usize>, &[Inst]),
     figures: HardwareFigures<'_>,
@@ -268,8 +268,8 @@ pub fn by_controls(
         timing.delays.push(delay);
         free[unit] = at + figures.costs.cycles(class).max(1) as u32;
         let time = figures.model.time(class);
-        let result = time.map_or(UNKNOWN_CYCLES, |time| assumption.cycles_of(time));
-        let read = time.map_or(UNKNOWN_CYCLES, |time| time.read);
+        let result = time.map_or(UNKNOWN_LATENCY_CYCLES, |time| assumption.cycles_of(time));
+        let read = time.map_or(UNKNOWN_LATENCY_CYCLES, |time| time.read);
         for (scoreboard, cycles) in [(control.write_barrier, result), (control.read_barrier, read)] {
             if let Some(until) = scoreboard.and_then(|scoreboard| released.get_mut(usize::from(scoreboard))) {
                 *until = (*until).max(at + u32::from(cycles));
@@ -295,7 +295,7 @@ pub struct FlowSummary {
     pub back_edge_predecessors: IndexVec<Block, Vec<Block>>,
     /// The loops of the function.
     pub loops: Loops,
-    /// Block frequencies with the divergence that the analysis found.
+    /// Block frequencies if warps diverge at the branches that the divergence analysis found, and at no others.
     pub by_analysis: BlockFrequencies,
     /// Block frequencies if warps never diverge.
     pub never_divergent: BlockFrequencies,

@@ -41,7 +41,8 @@ pub struct TracedRegion {
 }
 
 impl TracedRegion {
-    /// Returns the record of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the block.
+    /// Returns the record of a schedule. `block_start` is the position of the first item of the block in the code, `start` the index of the
+    /// first item of the region in the block.
     pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_used: bool) -> TracedRegion {
         let picks = schedule.picks.iter().map(|pick| PickByIndex {
             picked: pick.picked - block_start,
@@ -66,7 +67,7 @@ pub enum AttemptVerdict {
 /// One decision of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TracedPick {
-    /// Index of the region in the block.
+    /// Index of the region among the regions of the block.
     pub region: usize,
     /// Issue cycle, relative to the start of the region.
     pub cycle: u32,
@@ -89,8 +90,8 @@ pub struct TracedAttempt {
     pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
-    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, result of a search
-    /// for the best order, and whether the new order is used.
+    /// For each region: index of its first instruction in the block, length of the old order and of the new order (in cycles), result of a
+    /// search for the best order, and whether the new order is used.
     pub regions: Vec<(usize, Length, Length, Search, bool)>,
 }
 

@@ -27,13 +27,13 @@ use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::SchedCode;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::PressureTracker;
-use priority::{Candidate, Statistics, StepContext};
+use priority::{Candidate, StepContext, StepStatistics};
 use ready::ReadySet;
 
-/// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
+/// Maximum number of instructions in a region, from the published description of ptxas. Longer runs of instructions are split.
 const LONGEST_REGION: usize = 4095;
-/// Number of instructions above which a function is scheduled in chunks of whole blocks, from the description.
-const LARGEST_FUNCTION: usize = 16_383;
+/// Number of instructions above which a function is scheduled in chunks of whole blocks, from the published description of ptxas.
+const CHUNK_THRESHOLD_INSTRUCTIONS: usize = 16_383;
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
@@ -41,12 +41,12 @@ struct ListScheduler<'a> {
     code: &'a SchedCode,
     /// The dependency graph of the region.
     graph: &'a Graph,
-    /// Mode, budget and knobs.
+    /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
     /// Length of the longest critical path of the region, in cycles.
-    length: u32,
+    longest_path: u32,
     /// For each node, the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued yet.
@@ -56,11 +56,11 @@ struct ListScheduler<'a> {
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// The ready items.
     ready: ReadySet,
-    /// The part of the state that depends on earlier decisions.
+    /// The part of the scheduler's state that depends on earlier decisions of the region.
     state: PickState,
     /// For each item, whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
@@ -71,7 +71,7 @@ struct ListScheduler<'a> {
 /// The scheduler state that the description of ptxas updates after each pick.
 #[derive(Clone, Copy)]
 struct PickState {
-    /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the description).
+    /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the published description of ptxas).
     readers_to_drain: u32,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no instruction of this region has
     /// won by it yet.
@@ -136,7 +136,7 @@ impl Strategy for ListScheduling {
 
     /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
     fn chunk_threshold(&self) -> usize {
-        LARGEST_FUNCTION
+        CHUNK_THRESHOLD_INSTRUCTIONS
     }
 
     /// Returns true: `--sched-backend auto` tries the strategy on every function.
@@ -145,7 +145,8 @@ impl Strategy for ListScheduling {
     }
 }
 
-/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region and returns the schedule. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings, .. } = *region;
     let heights = graph.heights();
@@ -153,7 +154,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         code,
         graph,
         settings,
-        length: heights.iter().copied().max().unwrap_or(0),
+        longest_path: heights.iter().copied().max().unwrap_or(0),
         heights,
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
@@ -194,7 +195,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 impl ListScheduler<'_> {
-    /// Puts the items without predecessors into the ready list and appends them to `inserted`.
+    /// Inserts the items without predecessors into the ready list and appends their nodes to `inserted`.
     fn insert_initial_items(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
             if self.graph.predecessor_counts()[node as usize] == 0 {
@@ -214,7 +215,7 @@ impl ListScheduler<'_> {
         self.ready.window(&mut window);
         candidates.extend(window.iter().map(|&node| self.evaluate(node, tracker)));
         self.window = window;
-        let statistics = Statistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
+        let statistics = StepStatistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
         let context = StepContext {
             mode: self.settings.mode,
             registers_are_scarce: tracker.live()[0] > self.settings.budget.scarce_above,
@@ -277,7 +278,7 @@ impl ListScheduler<'_> {
             stall_cycles: earliest.max(free).saturating_sub(self.clock.cycle),
             earliest,
             height: self.heights[index],
-            deadline: self.length.saturating_sub(self.heights[index]),
+            deadline: self.longest_path.saturating_sub(self.heights[index]),
         }
     }
 
@@ -306,8 +307,8 @@ impl ListScheduler<'_> {
         at
     }
 
-    /// Updates the scheduler state for the winner, before the winner issues.
-    fn update_state(&mut self, best: &Candidate, statistics: &Statistics) {
+    /// Updates the state that depends on earlier decisions ([`PickState`]) for the winner, before the winner issues.
+    fn update_state(&mut self, best: &Candidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
@@ -322,7 +323,7 @@ impl ListScheduler<'_> {
                 priority::MemoryLatency::Short => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
                 // As in the published description of ptxas: only the first long-latency access of a region wins by bit 4; later ones
                 // compete by bit 5.
-                priority::MemoryLatency::Long if best.has_hot_flag() => self.state.hot_cold_active = false,
+                priority::MemoryLatency::Long if best.has_hot_counts_bit() => self.state.hot_cold_active = false,
                 _ => {}
             }
         }

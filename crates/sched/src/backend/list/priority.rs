@@ -49,21 +49,22 @@ use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
 pub(super) const NO_SEQUENCE: u32 = u32::MAX;
-/// Maximum difference, in cycles, between the arrival of the operands of a reader and those of the first reader, for the reader to count as
-/// near.
+/// Readers of in-flight results whose operands arrive at most this number of cycles after those of the first such reader are counted as
+/// arriving soon.
 const CUTOFF_CYCLES: u32 = 9;
-/// Maximum number of readers of in-flight results for which the cutoff is evaluated, from the description.
+/// Maximum number of readers of in-flight results per step that are compared with [`CUTOFF_CYCLES`], from the published description of
+/// ptxas.
 const MAX_COMPARED_READERS: usize = 32;
 
-// Bits of the priority. The module header has their meaning.
-const YIELD_RELATED: u8 = 1 << 7;
-const YIELD_FLAG: u8 = 1 << 6;
-const HOT: u8 = 1 << 5;
-const HOT_COUNTS: u8 = 1 << 4;
-const SAME_BLOCK: u8 = 1 << 3;
-const STALL_FREE: u8 = 1 << 2;
-const CRITICAL: u8 = 1 << 1;
-const TIE: u8 = 1;
+// Bits of the eight-bit priority of a candidate. The table in the module comment says when each bit is set.
+const YIELD_RELATED_BIT: u8 = 1 << 7;
+const YIELD_FLAG_BIT: u8 = 1 << 6;
+const HOT_BIT: u8 = 1 << 5;
+const HOT_COUNTS_BIT: u8 = 1 << 4;
+const SAME_BLOCK_BIT: u8 = 1 << 3;
+const STALL_FREE_BIT: u8 = 1 << 2;
+const CRITICAL_BIT: u8 = 1 << 1;
+const TIE_BIT: u8 = 1;
 
 /// Whether an instruction accesses memory of long or of short latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,12 +126,12 @@ impl Candidate {
     }
 
     /// Returns whether bit 4 of the priority (`hot counts`) is set.
-    pub(super) fn has_hot_flag(&self) -> bool {
-        self.priority_bits & HOT_COUNTS != 0
+    pub(super) fn has_hot_counts_bit(&self) -> bool {
+        self.priority_bits & HOT_COUNTS_BIT != 0
     }
 
     /// Computes the eight-bit priority.
-    pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &Statistics) {
+    pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &StepStatistics) {
         let is_hot = self.memory_latency == MemoryLatency::Long;
         let hot_counts = is_hot && self.hot_cold_active && !self.exceeds_budget;
         // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
@@ -140,16 +141,16 @@ impl Candidate {
         } else {
             context.enough_readers_ready
         };
-        let stall_free = self.stall_free || statistics.preferred == Some(self.node);
+        let stall_free = self.stall_free || statistics.candidate_to_wait_for == Some(self.node);
         let bits = [
-            (YIELD_RELATED, self.is_yield),
-            (YIELD_FLAG, self.yield_flag && !is_hot),
-            (HOT, is_hot),
-            (HOT_COUNTS, hot_counts),
-            (SAME_BLOCK, true),
-            (STALL_FREE, stall_free),
-            (CRITICAL, critical),
-            (TIE, self.reads_in_flight()),
+            (YIELD_RELATED_BIT, self.is_yield),
+            (YIELD_FLAG_BIT, self.yield_flag && !is_hot),
+            (HOT_BIT, is_hot),
+            (HOT_COUNTS_BIT, hot_counts),
+            (SAME_BLOCK_BIT, true),
+            (STALL_FREE_BIT, stall_free),
+            (CRITICAL_BIT, critical),
+            (TIE_BIT, self.reads_in_flight()),
         ];
         self.priority_bits = bits.into_iter().filter(|bit| bit.1).fold(0, |priority_bits, (bit, _)| priority_bits | bit);
     }
@@ -157,11 +158,11 @@ impl Candidate {
 
 /// Statistics of all candidates of a step, collected before they are compared.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Statistics {
+pub(super) struct StepStatistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
     /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
-    /// of the first candidate.
+    /// of the first reader of in-flight results.
     pub registers_taken_soon: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
@@ -175,13 +176,13 @@ pub(super) struct Statistics {
     /// Whether some candidate can issue in the current cycle.
     pub any_stall_free: bool,
     /// If no candidate can issue in the current cycle, the node of the candidate to wait for.
-    pub preferred: Option<u32>,
+    pub candidate_to_wait_for: Option<u32>,
 }
 
-impl Statistics {
-    /// Collects the statistics of a step; `queue_depth` is the normal value of [`Statistics::min_readers_for_bit_1`].
-    pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
-        let mut found = Statistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..Statistics::default() };
+impl StepStatistics {
+    /// Collects the statistics of a step; `queue_depth` is the normal value of [`StepStatistics::min_readers_for_bit_1`].
+    pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> StepStatistics {
+        let mut found = StepStatistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..StepStatistics::default() };
         let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
             found.shared_memory += u32::from(candidate.is_shared);
@@ -206,7 +207,7 @@ impl Statistics {
         if !found.any_stall_free {
             // All candidates stall, so the candidate whose operands arrive first is preferred. The longer critical path breaks ties.
             let first = candidates.iter().min_by_key(|candidate| (candidate.earliest, std::cmp::Reverse(candidate.height), candidate.node));
-            found.preferred = first.map(|candidate| candidate.node);
+            found.candidate_to_wait_for = first.map(|candidate| candidate.node);
         }
         found
     }
@@ -221,9 +222,9 @@ pub(super) struct StepContext {
     pub registers_are_scarce: bool,
     /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether at least [`Statistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1).
+    /// Whether at least [`StepStatistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1 of the priority, `critical`).
     pub enough_readers_ready: bool,
-    /// Whether bit 7 is compared: some candidate accesses shared memory.
+    /// Whether bit 7 of the priority (candidate is a `YIELD`) is compared, because some candidate accesses shared memory.
     pub uses_yield_criterion: bool,
 }
 
@@ -247,11 +248,11 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext
     }
     let differs = first.priority_bits ^ second.priority_bits;
     let checked = [
-        (HOT_COUNTS, Reason::HotCounts),
-        (YIELD_FLAG, Reason::YieldFlag),
-        (CRITICAL, Reason::Critical),
-        (STALL_FREE, Reason::StallFree),
-        (HOT, Reason::Hot),
+        (HOT_COUNTS_BIT, Reason::HotCounts),
+        (YIELD_FLAG_BIT, Reason::YieldFlag),
+        (CRITICAL_BIT, Reason::Critical),
+        (STALL_FREE_BIT, Reason::StallFree),
+        (HOT_BIT, Reason::Hot),
     ];
     if let Some((bit, reason)) = checked.into_iter().find(|(bit, _)| differs & bit != 0) {
         return (first.priority_bits & bit != 0, reason);
@@ -264,10 +265,10 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepContext) -> (bool, Reason) {
     let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();
-    // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
+    // A stall-free candidate counts as available from cycle 0: it does not matter in which earlier cycle its operands arrived.
     let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
-    let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED != 0;
-    let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED != 0;
+    let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED_BIT != 0;
+    let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED_BIT != 0;
     both_read
         .then(|| prefer_lower(sequence(first), sequence(second), Reason::BarrierGroup))
         .flatten()
@@ -282,7 +283,7 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepC
         .unwrap_or((first.node < second.node, Reason::Position))
 }
 
-/// Returns whether the first measure is lower, with the reason; `None` if the measures are equal.
+/// Returns whether the measure `first` is lower than `second`, together with `reason`; `None` if the measures are equal.
 fn prefer_lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> {
     match first.cmp(&second) {
         Ordering::Equal => None,
@@ -311,7 +312,7 @@ pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }
 
-/// Returns whether an item is a barrier or control flow inside the region. Such items can have bit 6.
+/// Returns whether an item is a barrier or control flow inside the region. Such items can have bit 6 of the priority (`yield flag`).
 pub(super) fn is_control(item: &Item) -> bool {
     matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync)
 }

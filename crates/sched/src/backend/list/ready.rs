@@ -7,18 +7,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// Number of items with available operands that are compared in a step: those with the longest critical paths.
-const BY_HEIGHT: usize = 16;
+const CANDIDATES_BY_HEIGHT: usize = 16;
 /// Number of items with available operands that are compared in a step: those that come first in the original order.
-const BY_POSITION: usize = 12;
+const CANDIDATES_BY_POSITION: usize = 12;
 /// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
-const BY_TIME: usize = 8;
+const CANDIDATES_BY_ARRIVAL: usize = 8;
 
 /// The ready list: items whose predecessors have all issued, by node number.
 #[derive(Default)]
 pub(super) struct ReadySet {
     /// Items with available operands: critical path to the end in cycles, descending, and node.
     by_height: BTreeSet<(Reverse<u32>, u32)>,
-    /// The same items, in the original order.
+    /// The items of `by_height`, in the original order.
     by_position: BTreeSet<u32>,
     /// Items with operands in flight: arrival cycle and node.
     waiting: BTreeSet<(u32, u32)>,
@@ -58,16 +58,16 @@ impl ReadySet {
     /// Replaces the contents of `window` by the candidates to compare, each once.
     pub(super) fn window(&self, window: &mut Vec<u32>) {
         window.clear();
-        window.extend(self.by_height.iter().take(BY_HEIGHT).map(|&(_, node)| node));
+        window.extend(self.by_height.iter().take(CANDIDATES_BY_HEIGHT).map(|&(_, node)| node));
         let tall = window.len();
         // If `by_height` fits into the window as a whole, then `by_position` has the same items and adds none.
         if self.by_position.len() > tall {
-            for &node in self.by_position.iter().take(BY_POSITION) {
+            for &node in self.by_position.iter().take(CANDIDATES_BY_POSITION) {
                 if !window[..tall].contains(&node) {
                     window.push(node);
                 }
             }
         }
-        window.extend(self.waiting.iter().take(BY_TIME).map(|&(_, node)| node));
+        window.extend(self.waiting.iter().take(CANDIDATES_BY_ARRIVAL).map(|&(_, node)| node));
     }
 }

@@ -157,8 +157,8 @@ fn context(mode: ScheduleMode) -> StepContext {
 fn each_bit_of_the_priority_has_its_condition() {
     let byte = |candidate: Candidate, context: StepContext, preferred: Option<u32>| {
         let mut candidate = candidate;
-        candidate.compute_priority_bits(&context, &Statistics { preferred, ..Statistics::default() });
-        assert_eq!(candidate.has_hot_flag(), candidate.priority_bits & 0b0001_0000 != 0);
+        candidate.compute_priority_bits(&context, &StepStatistics { candidate_to_wait_for: preferred, ..StepStatistics::default() });
+        assert_eq!(candidate.has_hot_counts_bit(), candidate.priority_bits & 0b0001_0000 != 0);
         candidate.priority_bits
     };
     let plain = || context(ScheduleMode::Ilp);
@@ -196,19 +196,19 @@ fn figures_over_all_candidates() {
         Candidate { pressure_change: [1, 5, 0, 0], earliest: 40, is_shared: true, ..reader(3, 21) },
     ];
     let budget = |general| Budget { registers: [general, 7, 7, 63], scarce_above: 0 };
-    let found = Statistics::gather(&candidates, &budget(6), 8);
+    let found = StepStatistics::gather(&candidates, &budget(6), 8);
     assert_eq!(found.shared_memory, 2);
     // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
     assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
     // Candidates 0 and 2 take six registers: as many as the budget has.
     assert_eq!((found.registers_taken_soon, found.min_readers_for_bit_1), (6, 8));
-    assert_eq!(Statistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
+    assert_eq!(StepStatistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
-    assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));
+    assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (false, Some(2)));
     let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];
-    let found = Statistics::gather(&ready, &budget(5), 8);
-    assert_eq!((found.any_stall_free, found.preferred), (true, None));
-    let none = Statistics::gather(&[candidate(0)], &budget(5), 8);
+    let found = StepStatistics::gather(&ready, &budget(5), 8);
+    assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (true, None));
+    let none = StepStatistics::gather(&[candidate(0)], &budget(5), 8);
     assert_eq!((none.in_flight_readers, none.within_cutoff, none.shortest_wait), (0, 0, u32::MAX));
 }
 
@@ -217,7 +217,7 @@ fn figures_over_all_candidates() {
 fn the_table_of_readers_is_limited() {
     let reader = |node| Candidate { scoreboard_sequence: 1, ..candidate(node) };
     let candidates: Vec<Candidate> = (0..40).map(reader).collect();
-    let found = Statistics::gather(&candidates, &Budget::UNLIMITED, 8);
+    let found = StepStatistics::gather(&candidates, &Budget::UNLIMITED, 8);
     assert_eq!((found.in_flight_readers, found.within_cutoff), (40, 32));
 }
 

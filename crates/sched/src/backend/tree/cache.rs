@@ -54,7 +54,7 @@ impl OrderCache {
     }
 
     /// Returns the cached order of the region with this signature, and whether the register pressure of some tried order exceeded the
-    /// scarcity threshold; `None` if it is not cached.
+    /// scarcity threshold; `None` if the region is not cached.
     pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
         let mut at = self.newest_with_hash.get(&hash(signature)).copied();
         while let Some(number) = at {
@@ -69,7 +69,8 @@ impl OrderCache {
         None
     }
 
-    /// Adds an order, unless the cache has `max_orders` orders already or would exceed its maximum size.
+    /// Adds the order of the region with this signature, unless the cache has `max_orders` orders already or would exceed
+    /// [`MAX_CACHED_WORDS`].
     pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, max_orders: usize) {
         let words = signature.len() + order.len();
         if self.cached_orders.len() >= max_orders || self.words + words > MAX_CACHED_WORDS {

@@ -1,5 +1,5 @@
 //! Counts live registers before register allocation, exactly as [`crate::pressure::PressureTracker`] does, on the renumbered registers of a
-//! problem.
+//! [`Problem`] (the region to schedule).
 
 use super::problem::{LiveGroup, Problem};
 use crate::code::REGISTER_CLASSES;
@@ -17,7 +17,7 @@ pub(super) struct LiveRegisters {
 }
 
 impl LiveRegisters {
-    /// Resets the state to the start of the region.
+    /// Resets the live registers to those at the start of the region.
     pub(super) fn start(&mut self, problem: &Problem<'_>) {
         self.groups.clear();
         self.groups.extend_from_slice(&problem.groups);
@@ -49,26 +49,27 @@ impl LiveRegisters {
     }
 
     /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
-    fn count(&mut self, group: usize, sign: i32) {
+    fn add_to_live(&mut self, group: usize, sign: i32) {
         let LiveGroup { class, weight, .. } = self.groups[group];
         if let Some(class) = class {
             self.live[class as usize] += sign * i32::from(weight);
         }
     }
 
-    /// Issues `node`: frees operands that die, then makes results live, then frees results that have no readers.
+    /// Updates the live registers for `node`, which issues: frees operands that die, then makes results live, then frees results that have
+    /// no readers.
     pub(super) fn step(&mut self, problem: &Problem<'_>, node: u32) {
         for &group in problem.read_groups(node) {
             let state = &mut self.groups[group as usize];
             state.readers = state.readers.saturating_sub(1);
             if state.live && state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(group as usize, -1);
+                self.add_to_live(group as usize, -1);
             }
         }
         for &group in problem.written_groups(node) {
             if !std::mem::replace(&mut self.groups[group as usize].live, true) {
-                self.count(group as usize, 1);
+                self.add_to_live(group as usize, 1);
             }
         }
         for (peak, live) in self.peak.iter_mut().zip(self.live) {
@@ -78,7 +79,7 @@ impl LiveRegisters {
             let state = &mut self.groups[group as usize];
             if state.readers == 0 && !state.used_after_region {
                 state.live = false;
-                self.count(group as usize, -1);
+                self.add_to_live(group as usize, -1);
             }
         }
     }

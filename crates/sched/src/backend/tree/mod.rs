@@ -85,8 +85,8 @@ use problem::Problem;
 use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
-/// Step of the priorities of the fourth plan, in cycles.
-const COARSE_CYCLES: i32 = 16;
+/// Step, in cycles, to which the critical paths are rounded as priorities of the fourth plan; smaller differences do not count.
+const COARSE_PRIORITY_STEP: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 
@@ -159,7 +159,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &
     Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
 }
 
-/// Returns the order of the region, for strategies that compare several orders. The tracker must have entered the region and stays there.
+/// Returns this strategy's order of the region, for strategies that compare the orders of several. The tracker must have entered the region
+/// and stays at its start.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: &PressureTracker) -> Proposal {
     let problem = Problem::new(region.code, region.graph, region.costs, region.settings, tracker);
     let (order, picks, _) = solve(&problem);
@@ -176,8 +177,8 @@ fn uniform_trace(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pi
     order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
-/// Makes all attempts for a region. Returns the best order as nodes, its trace, and whether the register pressure of some attempt exceeded
-/// the scarcity threshold.
+/// Makes all attempts (list schedules with different plans) for a region. Returns the best order as nodes, its trace, and whether the
+/// register pressure of some attempt exceeded the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
     let weights = TreeWeights::for_problem(problem);
@@ -188,16 +189,16 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
-        let result = search::run(problem, &plan, &plans.latency_keys, false);
+        let result = search::run_attempt(problem, &plan, &plans.latency_keys, false);
         let score = result.measurements.score(&weights);
         exceeded_scarcity |= result.measurements.peak > problem.settings.budget.scarce_above;
         if score > threshold {
             threshold = score;
             best = Some((plan.clone(), result.order.clone()));
         }
-        let is_perfect = plans.is_perfect(&result.measurements);
+        let is_provably_best = plans.is_provably_best(&result.measurements);
         last = Some((plan, result));
-        if is_perfect {
+        if is_provably_best {
             break;
         }
     }
@@ -209,13 +210,14 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
         }
         Some((plan, order)) => {
             // The search is deterministic: a second run with tracing gives the same order. So the other attempts need no trace.
-            let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latency_keys, true).picks } else { Vec::new() };
+            let picks =
+                if problem.settings.trace { search::run_attempt(problem, &plan, &plans.latency_keys, true).picks } else { Vec::new() };
             (order, picks, exceeded_scarcity)
         }
     }
 }
 
-/// Creates the plans of the attempts for a region.
+/// Creates the plan (priorities and register costs) of each attempt for a region.
 struct Plans<'p> {
     /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
@@ -264,9 +266,9 @@ impl<'p> Plans<'p> {
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)
     }
 
-    /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
-    /// length may need fewer registers.
-    fn is_perfect(&self, measurements: &ScoreMeasurements) -> bool {
+    /// Returns whether an order with these measurements reaches the lower bounds, so that no order can have a better score. Before register
+    /// allocation the answer is always no, because an order of the same length may need fewer registers.
+    fn is_provably_best(&self, measurements: &ScoreMeasurements) -> bool {
         let is_short = measurements.exit_cycle <= self.min_issued && measurements.length.done <= self.min_done;
         is_short && measurements.conflict_cycles == 0 && !self.problem.counts_registers()
     }
@@ -277,7 +279,7 @@ impl<'p> Plans<'p> {
         let priority = |height: u32| height.min(MAX_PRIORITY) as i32;
         let priorities: Vec<i32> = match (number, last) {
             (2, _) => (0..self.problem.graph.nodes() as i32).map(|node| -node).collect(),
-            (3, _) => self.heights.iter().map(|&height| priority(height) / COARSE_CYCLES).collect(),
+            (3, _) => self.heights.iter().map(|&height| priority(height) / COARSE_PRIORITY_STEP).collect(),
             (0, _) | (_, None) => self.heights.iter().map(|&height| priority(height)).collect(),
             (_, Some((_, result))) => heights(self.problem, &result.stall_cycles).into_iter().map(priority).collect(),
         };
@@ -314,7 +316,8 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
     heights
 }
 
-/// Simulates the issue of an order on the clock that all backends share, and returns it as a schedule with issue cycles.
+/// Simulates the issue of an order by the cost model that all backends share ([`Clock`]), and returns the order as a schedule with issue
+/// cycles.
 ///
 /// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
 fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {

@@ -10,7 +10,7 @@
 use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
 
-use super::super::ports::{self, Ports};
+use super::super::ports::{self, PortUse};
 use super::super::settings::{AllocationStage, Settings};
 use crate::code::{RegisterClass, SchedCode};
 use crate::graph::Graph;
@@ -27,7 +27,7 @@ pub(super) struct LiveGroup {
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
     pub weight: u8,
-    /// Whether the group is live at the start of the region, or in an attempt at the current position.
+    /// Whether the register group is live: in the problem at the start of the region, during an attempt at the current position.
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     pub used_after_region: bool,
@@ -38,8 +38,8 @@ pub(super) struct LiveGroup {
 /// One list of register group numbers per item, stored consecutively.
 #[derive(Clone, Default)]
 struct GroupLists {
-    /// For each item, the end of its list in `numbers`.
-    ends: Vec<u32>,
+    /// For each item, the index in `numbers` after the end of its list.
+    list_ends: Vec<u32>,
     /// The lists of all items, one after the other.
     numbers: Vec<u32>,
 }
@@ -47,13 +47,13 @@ struct GroupLists {
 impl GroupLists {
     /// Returns the register group numbers of an item.
     fn list_of(&self, item: u32) -> &[u32] {
-        let start = if item == 0 { 0 } else { self.ends[item as usize - 1] };
-        &self.numbers[start as usize..self.ends[item as usize] as usize]
+        let start = if item == 0 { 0 } else { self.list_ends[item as usize - 1] };
+        &self.numbers[start as usize..self.list_ends[item as usize] as usize]
     }
 
-    /// Ends the list of the current item.
+    /// Ends the list of the current item; numbers that are appended later belong to the next item.
     fn finish(&mut self) {
-        self.ends.push(self.numbers.len() as u32);
+        self.list_ends.push(self.numbers.len() as u32);
     }
 }
 
@@ -63,14 +63,14 @@ pub(super) struct Problem<'a> {
     pub code: &'a SchedCode,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
-    /// Unit of each instruction class, and its cycles on the unit.
+    /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
     /// Mode, stage, budget and knobs.
     pub settings: &'a Settings,
     /// For each item, its unit; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
-    /// For each item, the number of cycles from its issue until its results are available to code after the region, less the cycles of a
-    /// call that ends the region.
+    /// For each item, the number of cycles from its issue until its results are available to code after the region. If a call of known
+    /// duration ends the region, the cycles of the call are subtracted.
     pub tails: Vec<u32>,
     /// Register groups that the region accesses. Empty after register allocation.
     pub groups: Vec<LiveGroup>,
@@ -80,8 +80,8 @@ pub(super) struct Problem<'a> {
     groups_written: GroupLists,
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
-    /// For each item, the read ports that it uses. Empty before register allocation.
-    pub ports: Vec<Ports>,
+    /// For each item, the registers that it reads through the read ports of the register file. Empty before register allocation.
+    pub ports: Vec<PortUse>,
 }
 
 impl<'a> Problem<'a> {
@@ -194,7 +194,7 @@ impl<'a> Problem<'a> {
             words.extend([group.live.into(), group.used_after_region.into(), class, group.weight.into(), group.readers]);
         }
         for lists in [&self.groups_read, &self.groups_written] {
-            words.extend_from_slice(&lists.ends);
+            words.extend_from_slice(&lists.list_ends);
             words.extend_from_slice(&lists.numbers);
         }
         for ports in &self.ports {

@@ -3,7 +3,7 @@
 //! | part | weight, in cycles | stage |
 //! |---|---|---|
 //! | cycles: mean of the exit cycle and of the cycle in which all results are available | -1 | both |
-//! | registers above the budget, all classes | -[`OVER_BUDGET`] | before register allocation |
+//! | registers above the budget, all classes | -[`OVER_BUDGET_PENALTY`] | before register allocation |
 //! | maximum number of live general registers | -64 in `reduce-reg`, otherwise -1/64 | before register allocation |
 //! | cycles lost by bank conflicts | -`tree-conflict-cycles` | after register allocation |
 //! | operands from the reuse cache | +`tree-conflict-cycles` / 2 | after register allocation |
@@ -23,12 +23,12 @@ use super::constraint::LiveRegisters;
 use super::problem::Problem;
 
 /// Penalty for each register above the budget, in cycles.
-const OVER_BUDGET: f64 = 4096.0;
+const OVER_BUDGET_PENALTY: f64 = 4096.0;
 
-/// Weights of the parts of a score, in cycles.
+/// Weights, in cycles, of the measurements that a score is the weighted sum of.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct TreeWeights {
-    /// Weight of a cycle of the order's length.
+    /// Weight of each cycle of the order's length.
     pub cycle_weight: f64,
     /// Penalty for each register above the budget, in cycles.
     pub over_budget_penalty: f64,
@@ -48,7 +48,7 @@ impl TreeWeights {
         if problem.counts_registers() {
             TreeWeights {
                 cycle_weight: 1.0,
-                over_budget_penalty: OVER_BUDGET,
+                over_budget_penalty: OVER_BUDGET_PENALTY,
                 register_penalty,
                 reuse_hit_gain: 0.0,
                 conflict_penalty: 0.0,

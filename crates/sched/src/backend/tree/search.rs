@@ -38,15 +38,15 @@ use super::problem::{NO_UNIT, Problem};
 use super::score::ScoreMeasurements;
 
 /// Number of items of each tree that are compared by cost in a step: those with the highest priorities.
-const FROM_EACH_TREE: usize = 4;
+const CANDIDATES_FROM_EACH_TREE: usize = 4;
 /// Number of items that are compared by cost in a step because they come first in the original order.
-const BY_POSITION: usize = 12;
+const CANDIDATES_BY_POSITION: usize = 12;
 /// Number of items with operands in flight that are compared by cost in a step: those whose operands arrive first.
-const BY_TIME: usize = 6;
-/// Number of items, beside the first of a tree, whose bank conflicts and cache hits are compared in a step.
-const BY_PORTS: usize = 4;
-/// Cost of a bank conflict cycle, and gain of an operand from the reuse cache, in cycles.
-const CONFLICT_CYCLES: f64 = 0.125;
+const CANDIDATES_BY_ARRIVAL: usize = 6;
+/// Number of items, in addition to the first of a tree, whose register bank conflicts and reuse cache hits are compared in a step.
+const CANDIDATES_BY_PORTS: usize = 4;
+/// Cost, in cycles, of a cycle lost by a bank conflict, and gain of an operand from the reuse cache, when rejected items are compared.
+const CONFLICT_COST_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
 const OVER_BUDGET_CYCLES: f64 = 1e6;
 
@@ -68,8 +68,8 @@ impl Ord for OrderedLatency {
     }
 }
 
-/// Key of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
-pub(super) type Key = (Reverse<i32>, Reverse<OrderedLatency>, u32);
+/// TreeKey of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
+pub(super) type TreeKey = (Reverse<i32>, Reverse<OrderedLatency>, u32);
 
 /// The parameters of an attempt.
 #[derive(Clone, Debug)]
@@ -94,15 +94,15 @@ pub(super) struct AttemptResult {
     pub picks: Vec<Pick>,
 }
 
-/// Decision of one step: the item to issue, and the second-best candidate with the deciding comparison (when tracing).
+/// The decision of one step: the item to issue and, when tracing, the second-best candidate with the comparison that decided.
 struct Choice {
     /// The chosen item.
-    key: Key,
+    key: TreeKey,
     /// The second-best candidate and the criterion that decided; `None` unless traced.
     runner_up: Option<(u32, Reason)>,
 }
 
-/// A reason not to issue a candidate at this step.
+/// A reason not to issue a candidate at this step, with the cost of issuing it nevertheless.
 struct Objection {
     /// Cost, in cycles, of issuing the candidate nevertheless.
     cost: f64,
@@ -120,19 +120,19 @@ pub(super) struct AttemptSearch<'p> {
     plan: &'p AttemptPlan,
     /// For each item, the second part of its key: its result latency in cycles, plus a fraction that breaks ties.
     latency_keys: &'p [f64],
-    /// For each unit, the ready items with available operands.
-    trees: Vec<BTreeSet<Key>>,
+    /// For each functional unit, an ordered tree of the ready items with available operands.
+    trees: Vec<BTreeSet<TreeKey>>,
     /// The items of all trees in the original order. Kept before register allocation only.
     by_position: BTreeSet<u32>,
     /// Ready items with operands in flight, as (arrival cycle, node).
     waiting: BTreeSet<(u32, u32)>,
     /// Candidates that were rejected at this step, with the reason. Empty between steps.
-    rejected: Vec<(Key, Objection)>,
+    rejected: Vec<(TreeKey, Objection)>,
     /// For each node, the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
-    /// State of the pipeline.
+    /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'p>,
     /// The live registers; not used after register allocation.
     pressure: LiveRegisters,
@@ -146,7 +146,7 @@ pub(super) struct AttemptSearch<'p> {
 
 /// Makes one attempt: issues all items of the region, guided by the priorities and register costs of `plan`. Returns the order, the
 /// measurements for its score and the stall cycles before each item. `latency_keys` has the second part of the key of each item.
-pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64], is_traced: bool) -> AttemptResult {
+pub(super) fn run_attempt(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = AttemptSearch {
         problem,
@@ -201,7 +201,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64
 
 impl AttemptSearch<'_> {
     /// Returns the key of a node in the trees.
-    fn key(&self, node: u32) -> Key {
+    fn key(&self, node: u32) -> TreeKey {
         (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latency_keys[node as usize])), node)
     }
 
@@ -213,7 +213,7 @@ impl AttemptSearch<'_> {
     /// Inserts all items without predecessors into the trees, or into `waiting` if an operand from before the region is in flight. Building
     /// a tree from a sorted list is faster than single insertions.
     fn insert_initial_items(&mut self) {
-        let mut ready: Vec<Vec<Key>> = vec![Vec::new(); NO_UNIT + 1];
+        let mut ready: Vec<Vec<TreeKey>> = vec![Vec::new(); NO_UNIT + 1];
         for node in 0..self.problem.items() as u32 {
             if self.unissued_predecessors[node as usize] == 0 {
                 match self.earliest[node as usize] {
@@ -238,7 +238,7 @@ impl AttemptSearch<'_> {
     }
 
     /// Removes an item from its tree or from the waiting items. Does nothing if the item is in neither.
-    fn remove(&mut self, key: Key) {
+    fn remove(&mut self, key: TreeKey) {
         let unit = self.unit(key.2);
         if self.trees[unit].remove(&key) {
             if self.problem.counts_registers() {
@@ -285,7 +285,7 @@ impl AttemptSearch<'_> {
             && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
-    /// Chooses the next item to issue, removes it from the ready items, and returns it with the runner-up.
+    /// Chooses the next item to issue, removes it from the ready items, and returns it with the second-best candidate (runner-up).
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
@@ -312,7 +312,7 @@ impl AttemptSearch<'_> {
     }
 
     /// Returns the best key in the trees of the units for which `is_allowed` is true; `None` if these trees are empty.
-    fn best_first_key(&self, is_allowed: impl Fn(usize) -> bool) -> Option<Key> {
+    fn best_first_key(&self, is_allowed: impl Fn(usize) -> bool) -> Option<TreeKey> {
         let heads = self.trees.iter().enumerate().filter(|(unit, tree)| !tree.is_empty() && is_allowed(*unit));
         heads.filter_map(|(_, tree)| tree.first()).min().copied()
     }
@@ -337,9 +337,12 @@ impl AttemptSearch<'_> {
         if self.reads_banks(node) && self.ports.banks_free_cycle > self.clock.cycle {
             let (hits, busy) = self.ports.hits_and_conflict_cycles(&self.problem.ports[node as usize], self.ports.banks_free_cycle);
             let wait = f64::from(self.ports.banks_free_cycle - self.clock.cycle);
-            return Some(Objection { cost: wait + CONFLICT_CYCLES * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
+            return Some(Objection {
+                cost: wait + CONFLICT_COST_CYCLES * (f64::from(busy) - f64::from(hits)),
+                reason: Reason::RejectedForWait,
+            });
         }
-        if !self.problem.ports.is_empty() && self.ports.writes_again(&self.problem.ports[node as usize]) {
+        if !self.problem.ports.is_empty() && self.ports.writes_same_register(&self.problem.ports[node as usize]) {
             return Some(Objection { cost: 1.0, reason: Reason::RejectedForWrite });
         }
         None
@@ -347,7 +350,7 @@ impl AttemptSearch<'_> {
 
     /// Returns the first item in key order without an objection, or the candidate of lowest cost if there is none.
     ///
-    /// At most `tree-rejections` items are rejected, which bounds the time of a step.
+    /// The knob `tree-rejections` limits the number of rejected items, which bounds the time of a step.
     fn first_without_objection(&mut self) -> Choice {
         let cycle = self.clock.cycle;
         let mut found = None;
@@ -375,10 +378,11 @@ impl AttemptSearch<'_> {
         choice
     }
 
-    /// Returns the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
+    /// Returns the item `key`, or another item for the same functional unit with nearly the same priority and cheaper operands.
     ///
-    /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
-    fn prefer_cheaper_operands(&self, key: Key) -> Choice {
+    /// Cheaper means more operands in the reuse cache and fewer register bank conflicts. The priority of the other item may be lower by at
+    /// most the knob `tree-reuse-slack`.
+    fn prefer_cheaper_operands(&self, key: TreeKey) -> Choice {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].can_read_reuse_cache {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
             let ease = |node: u32| {
@@ -386,7 +390,7 @@ impl AttemptSearch<'_> {
                 hits as i32 - busy as i32
             };
             // `key` is still the first of its tree: rejected items were removed. So the iteration starts with `key` itself.
-            let others = self.trees[self.unit(key.2)].iter().take(1 + BY_PORTS).take_while(|other| other.0.0 >= least);
+            let others = self.trees[self.unit(key.2)].iter().take(1 + CANDIDATES_BY_PORTS).take_while(|other| other.0.0 >= least);
             let easiest = others.filter(|other| self.objection(other.2).is_none()).max_by_key(|other| (ease(other.2), Reverse(**other)));
             if let Some(&easiest) = easiest.filter(|easiest| ease(easiest.2) > ease(key.2)) {
                 return Choice { key: easiest, runner_up: Some((key.2, Reason::Ports)) };
@@ -417,7 +421,7 @@ impl AttemptSearch<'_> {
         let cycle = self.clock.cycle;
         let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free_cycle(*unit) > cycle);
         let busy = busy.filter_map(|(_, tree)| tree.first().copied());
-        let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
+        let coming = self.waiting.iter().take(CANDIDATES_BY_ARRIVAL).map(|&(_, node)| self.key(node));
         let later = busy.chain(coming).map(|key| {
             let excess_after = self.excess_after(key.2);
             (OVER_BUDGET_CYCLES * f64::from(excess_after) + f64::from(self.stall_cycles(key.2)), key)
@@ -432,9 +436,9 @@ impl AttemptSearch<'_> {
     /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register
     /// costs 16; an item that stalls for 10 cycles and frees one register costs 10 - 16 = -6 and is chosen.
     fn lowest_cost_when_scarce(&mut self) -> Choice {
-        let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(FROM_EACH_TREE).copied());
-        let by_position = self.by_position.iter().take(BY_POSITION).map(|&node| self.key(node));
-        let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
+        let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(CANDIDATES_FROM_EACH_TREE).copied());
+        let by_position = self.by_position.iter().take(CANDIDATES_BY_POSITION).map(|&node| self.key(node));
+        let coming = self.waiting.iter().take(CANDIDATES_BY_ARRIVAL).map(|&(_, node)| self.key(node));
         // In `reduce-reg` a register outweighs nearly every stall, but not a register above the budget.
         let reduces = self.problem.settings.mode == ScheduleMode::ReduceReg;
         let weight = if reduces { OVER_BUDGET_CYCLES / 1024.0 } else { self.plan.register_cycles };
@@ -444,8 +448,8 @@ impl AttemptSearch<'_> {
             let cost = OVER_BUDGET_CYCLES * f64::from(excess_after) + weight * f64::from(change[0]) + f64::from(self.stall_cycles(key.2));
             (cost, key)
         });
-        let reason = |best: &Key, other: &Key| {
-            let change = |key: &Key| self.pressure.change(self.problem, key.2)[0];
+        let reason = |best: &TreeKey, other: &TreeKey| {
+            let change = |key: &TreeKey| self.pressure.change(self.problem, key.2)[0];
             match change(best).cmp(&change(other)) {
                 Ordering::Equal if self.stall_cycles(best.2) == self.stall_cycles(other.2) => first_differing_part(best, other),
                 Ordering::Equal => Reason::RejectedForWait,
@@ -457,11 +461,12 @@ impl AttemptSearch<'_> {
         choice
     }
 
-    /// Returns the candidate of lowest cost, with the second-best one as runner-up. The key breaks ties. Candidates may occur twice.
-    fn two_lowest_costs(&self, candidates: impl Iterator<Item = (f64, Key)>, reason: impl Fn(&Key, &Key) -> Reason) -> Choice {
-        let rank = |a: &(f64, Key), b: &(f64, Key)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-        let mut best: Option<(f64, Key)> = None;
-        let mut second: Option<(f64, Key)> = None;
+    /// Returns the candidate of lowest cost (in cycles), with the second-best one as runner-up. The smaller key breaks ties. The same
+    /// candidate may occur twice in `candidates`.
+    fn two_lowest_costs(&self, candidates: impl Iterator<Item = (f64, TreeKey)>, reason: impl Fn(&TreeKey, &TreeKey) -> Reason) -> Choice {
+        let rank = |a: &(f64, TreeKey), b: &(f64, TreeKey)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        let mut best: Option<(f64, TreeKey)> = None;
+        let mut second: Option<(f64, TreeKey)> = None;
         for candidate in candidates {
             match &best {
                 Some(first) if candidate.1 == first.1 => {}
@@ -512,7 +517,7 @@ impl AttemptSearch<'_> {
 }
 
 /// Returns the first part in which two keys differ, as the reason of a decision.
-fn first_differing_part(first: &Key, second: &Key) -> Reason {
+fn first_differing_part(first: &TreeKey, second: &TreeKey) -> Reason {
     if first.0 != second.0 {
         Reason::Priority
     } else if first.1 != second.1 {

@@ -69,7 +69,7 @@ use crate::code::SchedCode;
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
-use pass::{Pass, PassResult, UnitUse};
+use pass::{PassResult, SchedulingPass, UnitUse};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
@@ -116,7 +116,8 @@ impl Strategy for WeightedScheduling {
     }
 }
 
-/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region and returns the schedule. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
@@ -139,7 +140,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Propos
     Proposal { order, picks: schedule.picks, length: schedule.length, peak }
 }
 
-/// Runs both passes and returns the better order.
+/// Runs the forward and the backward pass, and returns the better of the two orders.
 fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     let Region { code, graph, costs, settings, .. } = *region;
     let counts_registers = groups.is_some();
@@ -147,22 +148,29 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     let live_out_tails = LiveOutTails::find(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
     let forward =
-        Pass::new(DirectedGraph::forward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, None).run();
+        SchedulingPass::new(DirectedGraph::forward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, None)
+            .run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
     if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {
         let cycles = Some(&forward.cycles[..]);
-        let backward =
-            Pass::new(DirectedGraph::backward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, cycles)
-                .run();
+        let backward = SchedulingPass::new(
+            DirectedGraph::backward(graph, &live_out_tails),
+            (&work, costs.scoreboards()),
+            settings,
+            &weights,
+            groups,
+            cycles,
+        )
+        .run();
         let backward = Attempt::new(code, graph, costs, groups, &live_out_tails, backward);
         if backward.is_better_than(&forward, settings) { backward } else { forward }
     }
 }
 
-/// The order of one pass, with its issue cycles on the common clock.
+/// The order of one pass, with its issue cycles by the cost model that all backends share ([`Clock`]).
 struct Attempt {
     /// Positions in the code, in the new order.
     order: Vec<usize>,
@@ -179,7 +187,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Simulates the issue of the order of a pass on the common clock, and counts its live registers.
+    /// Simulates the issue of the order of a pass by the cost model that all backends share, and counts its live registers.
     fn new(
         code: &SchedCode,
         graph: &Graph,
@@ -227,8 +235,8 @@ impl Attempt {
         self.peak.iter().zip(settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }
 
-    /// Returns whether an order is better than `other`: by excess over the register budget first; then by cycles, then by registers (in
-    /// `reduce-reg` by registers before cycles).
+    /// Returns whether this order is better than `other`. The number of registers above the budget decides first, then cycles, then live
+    /// registers; in mode `reduce-reg` live registers come before cycles.
     fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);

@@ -15,7 +15,7 @@ use oriole_hardware::units::UNITS;
 use super::super::reason::Reason;
 use super::super::schedule::Pick;
 use super::super::settings::Settings;
-use super::ready::{Entry, Ready};
+use super::ready::{ReadyEntry, ReadyList};
 use super::registers::{Groups, Live};
 use super::score::{CandidateScore, Measures, Weights};
 use super::view::{DirectedGraph, Direction};
@@ -24,7 +24,7 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Result of a pass.
+/// Result of a list scheduling pass.
 pub(super) struct PassResult {
     /// Nodes in issue order.
     pub order: Vec<u32>,
@@ -56,14 +56,14 @@ impl UnitUse {
 }
 
 /// State of a pass. Vectors are indexed by node.
-pub(super) struct Pass<'a> {
+pub(super) struct SchedulingPass<'a> {
     /// The dependency graph in the direction of the pass.
     view: DirectedGraph<'a>,
-    /// For each item, its unit, and the cycles on it.
+    /// For each item, its functional unit and the cycles for which it occupies the unit.
     unit_uses: &'a [UnitUse],
     /// Number of scoreboards of a warp.
     scoreboards: usize,
-    /// Mode, budget and knobs.
+    /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
     /// Weights of the parts of the score.
     weights: &'a Weights,
@@ -72,7 +72,7 @@ pub(super) struct Pass<'a> {
     /// For each node that is ready, the change of live registers of each class if the item were placed next.
     pressure_changes: Vec<Counts>,
     /// The ready items.
-    ready: Ready,
+    ready: ReadyList,
     /// For each node, its issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
     forward_positions: Option<Vec<f64>>,
     /// For each node, the penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
@@ -98,7 +98,7 @@ pub(super) struct Pass<'a> {
     changed: Vec<u32>,
 }
 
-/// A scored item of the window.
+/// A candidate of the current step (an item of the window), with its score.
 #[derive(Clone, Copy)]
 struct ScoredItem {
     /// Position of the item in the original order, counted in the direction of the pass.
@@ -114,7 +114,7 @@ impl ScoredItem {
     }
 }
 
-impl<'a> Pass<'a> {
+impl<'a> SchedulingPass<'a> {
     /// Creates a pass. `scoreboards` is the number of scoreboards of a warp. `groups` is `None` after register allocation. `forward_cycles`
     /// holds the issue cycles of the forward pass for the backward pass, and is `None` for the forward pass.
     pub(super) fn new(
@@ -124,21 +124,21 @@ impl<'a> Pass<'a> {
         weights: &'a Weights,
         groups: Option<&'a Groups>,
         forward_cycles: Option<&[u32]>,
-    ) -> Pass<'a> {
+    ) -> SchedulingPass<'a> {
         let items = view.graph.items();
         let longest = f64::from(view.critical_path.iter().copied().max().unwrap_or(0).max(1));
         let share = |cycles: &[u32]| {
             let length = f64::from(cycles.iter().copied().max().unwrap_or(0).max(1));
             cycles.iter().map(|&cycle| f64::from(cycle) / length).collect()
         };
-        Pass {
+        SchedulingPass {
             unit_uses,
             scoreboards,
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
             pressure_changes: vec![[0; REGISTER_CLASSES]; items],
-            ready: Ready::new(items),
+            ready: ReadyList::new(items),
             forward_positions: forward_cycles.map(share),
             path_penalty: view.critical_path[..items]
                 .iter()
@@ -182,8 +182,8 @@ impl<'a> Pass<'a> {
         found
     }
 
-    /// Releases the joins that have no node before them. They exist in the backward pass only: every join has predecessors, but it may have
-    /// no successors.
+    /// Releases the joins that no node precedes in the direction of the pass. Such joins exist in the backward pass only: every join has
+    /// predecessors, but it may have no successors.
     fn release_joins(&mut self) {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
@@ -193,8 +193,8 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the entry of a node in the ready list.
-    fn entry(&self, node: u32) -> Entry {
-        Entry {
+    fn entry(&self, node: u32) -> ReadyEntry {
+        ReadyEntry {
             rank: self.view.rank(node),
             unit: self.unit_uses[node as usize].unit.into(),
             critical_path: self.view.critical_path[node as usize],
@@ -260,7 +260,8 @@ impl<'a> Pass<'a> {
         (best, second)
     }
 
-    /// Returns the measures of an item that stalls for `wait` cycles; `all_scoreboards_used` means that all scoreboards are in use.
+    /// Returns the measures of an item from which its score is computed. `wait` is the number of stall cycles of the item beyond the
+    /// shortest stall of the step; `all_scoreboards_used` means that all scoreboards are in use.
     fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> Measures {
         let node = node as usize;
         Measures {

@@ -9,21 +9,21 @@ use std::collections::BTreeSet;
 use oriole_hardware::units::UNITS;
 
 /// Number of items per unit that are compared in a step: those with the longest critical paths.
-const BY_CRITICAL_PATH: usize = 4;
+const CANDIDATES_BY_CRITICAL_PATH: usize = 4;
 /// Number of items that are compared in a step because they free the most registers.
-const BY_REGISTERS: usize = 8;
+const CANDIDATES_BY_REGISTERS: usize = 8;
 /// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
-const BY_TIME: usize = 6;
+const CANDIDATES_BY_ARRIVAL: usize = 6;
 
-/// Maximum length of the sorted vector of a queue.
-const LONGEST_LIST: usize = 24;
+/// Maximum length of the sorted vector of a [`Queue`], in entries.
+const MAX_LIST_LENGTH: usize = 24;
 /// The sorted vector is refilled from the tree when it has fewer entries than this. At least as large as each of the numbers of candidates
 /// above, so that [`Queue::first`] always finds enough entries in the vector.
-const SHORTEST_LIST: usize = 8;
+const MIN_LIST_LENGTH: usize = 8;
 
 /// A priority queue with ordered access to its first entries.
 ///
-/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`SHORTEST_LIST`]
+/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`MIN_LIST_LENGTH`]
 /// entries.
 struct Queue<T> {
     /// The first entries, in ascending order.
@@ -38,7 +38,7 @@ impl<T: Ord + Copy> Queue<T> {
         Queue { list: Vec::new(), tree: BTreeSet::new() }
     }
 
-    /// Inserts an entry; the order is kept.
+    /// Inserts an entry at its place in the sorted order.
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
         // The entry is larger than the whole vector, so it may also be larger than entries of the tree.
@@ -47,7 +47,7 @@ impl<T: Ord + Copy> Queue<T> {
             return;
         }
         self.list.insert(at, entry);
-        if self.list.len() > LONGEST_LIST
+        if self.list.len() > MAX_LIST_LENGTH
             && let Some(last) = self.list.pop()
         {
             self.tree.insert(last);
@@ -58,8 +58,8 @@ impl<T: Ord + Copy> Queue<T> {
     fn remove(&mut self, entry: T) -> bool {
         let Ok(at) = self.list.binary_search(&entry) else { return self.tree.remove(&entry) };
         self.list.remove(at);
-        if self.list.len() < SHORTEST_LIST {
-            while self.list.len() < LONGEST_LIST
+        if self.list.len() < MIN_LIST_LENGTH {
+            while self.list.len() < MAX_LIST_LENGTH
                 && let Some(next) = self.tree.pop_first()
             {
                 self.list.push(next);
@@ -68,7 +68,7 @@ impl<T: Ord + Copy> Queue<T> {
         true
     }
 
-    /// Returns the first `count` entries, or all if there are fewer. `count` must be at most [`SHORTEST_LIST`].
+    /// Returns the first `count` entries, or all if there are fewer. `count` must be at most [`MIN_LIST_LENGTH`].
     fn first(&self, count: usize) -> &[T] {
         &self.list[..count.min(self.list.len())]
     }
@@ -91,20 +91,20 @@ fn rank_of(sort_key: SortKey) -> u32 {
 /// The ready list: the items whose predecessors in the direction of the pass are all placed.
 ///
 /// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
-pub(super) struct Ready {
+pub(super) struct ReadyList {
     /// For each unit, the items with available operands, by critical path.
     by_critical_path: [Queue<SortKey>; UNITS],
-    /// All ready items, by the change of live general registers.
+    /// All ready items, by the change of live general registers if the item is placed next; items that free the most come first.
     by_registers: Queue<(i32, SortKey)>,
-    /// Items that cannot be placed yet, by the first cycle in which they can.
+    /// Items that cannot be placed yet, by the first cycle in which they can be placed.
     waiting: Queue<(u32, SortKey)>,
     /// For each rank, the register change that is the key of the item in `by_registers`; `None` if the item is not there.
     register_keys: Vec<Option<i32>>,
 }
 
-/// An item of the ready list.
+/// An item of the ready list, with its sort criteria.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct ReadyEntry {
     /// Position in the original order, in the direction of the pass.
     pub rank: u32,
     /// Index of the unit; [`UNITS`] for a pseudo operation.
@@ -116,10 +116,10 @@ pub(super) struct Entry {
     pub earliest: u32,
 }
 
-impl Ready {
+impl ReadyList {
     /// Creates an empty ready list for a region of `items` items.
-    pub(super) fn new(items: usize) -> Ready {
-        Ready {
+    pub(super) fn new(items: usize) -> ReadyList {
+        ReadyList {
             by_critical_path: std::array::from_fn(|_| Queue::new()),
             by_registers: Queue::new(),
             waiting: Queue::new(),
@@ -128,7 +128,7 @@ impl Ready {
     }
 
     /// Inserts an item; `cycle` is the current cycle. `change` is its change of live general registers; `None` after register allocation.
-    pub(super) fn insert(&mut self, entry: Entry, change: Option<i32>, cycle: u32) {
+    pub(super) fn insert(&mut self, entry: ReadyEntry, change: Option<i32>, cycle: u32) {
         let sort_key = sort_key(entry.critical_path, entry.rank);
         if entry.earliest > cycle {
             self.waiting.insert((entry.earliest, sort_key));
@@ -142,7 +142,7 @@ impl Ready {
     }
 
     /// Removes an item. The entry must have the values of its insertion.
-    pub(super) fn remove(&mut self, entry: Entry) {
+    pub(super) fn remove(&mut self, entry: ReadyEntry) {
         let sort_key = sort_key(entry.critical_path, entry.rank);
         if !self.by_critical_path[entry.unit].remove(sort_key) {
             self.waiting.remove((entry.earliest, sort_key));
@@ -184,11 +184,11 @@ impl Ready {
     pub(super) fn window(&self, window: &mut Vec<u32>) {
         window.clear();
         for queue in &self.by_critical_path {
-            window.extend(queue.first(BY_CRITICAL_PATH).iter().map(|&sort_key| rank_of(sort_key)));
+            window.extend(queue.first(CANDIDATES_BY_CRITICAL_PATH).iter().map(|&sort_key| rank_of(sort_key)));
         }
-        window.extend(self.waiting.first(BY_TIME).iter().map(|&(_, sort_key)| rank_of(sort_key)));
+        window.extend(self.waiting.first(CANDIDATES_BY_ARRIVAL).iter().map(|&(_, sort_key)| rank_of(sort_key)));
         let found = window.len();
-        for &(_, sort_key) in self.by_registers.first(BY_REGISTERS) {
+        for &(_, sort_key) in self.by_registers.first(CANDIDATES_BY_REGISTERS) {
             if !window[..found].contains(&rank_of(sort_key)) {
                 window.push(rank_of(sort_key));
             }
@@ -213,8 +213,8 @@ mod tests {
             } else {
                 assert_eq!(queue.remove(entry), plain.remove(&entry));
             }
-            let expected: Vec<u32> = plain.iter().take(BY_REGISTERS).copied().collect();
-            assert_eq!(queue.first(BY_REGISTERS), expected, "step {step}");
+            let expected: Vec<u32> = plain.iter().take(CANDIDATES_BY_REGISTERS).copied().collect();
+            assert_eq!(queue.first(CANDIDATES_BY_REGISTERS), expected, "step {step}");
         }
     }
 }

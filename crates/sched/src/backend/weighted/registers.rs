@@ -21,7 +21,7 @@ use crate::code::{REGISTER_CLASSES, RegisterClass, SchedCode};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 
-/// A register group: the registers of one value.
+/// A register group (the registers of one value) that the region accesses.
 #[derive(Clone, Copy)]
 struct RegionGroup {
     /// Index of the register class.
@@ -54,7 +54,7 @@ pub(in crate::backend) struct Groups {
 }
 
 impl Groups {
-    /// Collects the groups of a region. The tracker must have entered the region.
+    /// Collects the register groups of a region. The tracker must have entered the region.
     pub(in crate::backend) fn new(code: &SchedCode, graph: &Graph, tracker: &PressureTracker) -> Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
@@ -120,40 +120,40 @@ impl Groups {
         (self.first_reader, self.readers) = (first, readers);
     }
 
-    /// Returns the numbers of the groups that an item reads, as indices into `groups`.
+    /// Returns the numbers of the register groups that an item reads, as indices into `groups`.
     pub(in crate::backend) fn reads(&self, node: u32) -> &[u32] {
         let (first, end) = self.item_starts[node as usize];
         &self.group_lists[first as usize..end as usize]
     }
 
-    /// Returns the numbers of the groups that an item writes, as indices into `groups`.
+    /// Returns the numbers of the register groups that an item writes, as indices into `groups`.
     pub(in crate::backend) fn writes(&self, node: u32) -> &[u32] {
         let (first, end) = (self.item_starts[node as usize].1, self.item_starts[node as usize + 1].0);
         &self.group_lists[first as usize..end as usize]
     }
 
-    /// Returns for each group whether it is live at the start of the region.
+    /// Returns, for each register group, whether it is live at the start of the region.
     pub(in crate::backend) fn live_at_start(&self) -> Vec<bool> {
         self.groups.iter().map(|group| group.live_at_start).collect()
     }
 
-    /// Returns for each group the number of items of the region that read it.
+    /// Returns, for each register group, the number of items of the region that read it.
     pub(in crate::backend) fn reader_counts(&self) -> Vec<u32> {
         (0..self.groups.len() as u32).map(|group| self.readers(group).len() as u32).collect()
     }
 
-    /// Returns for each group the number of its general registers; 0 for groups of other classes.
+    /// Returns, for each register group, the number of its general registers; 0 for register groups of other classes.
     pub(in crate::backend) fn general_weights(&self) -> Vec<u32> {
         let is_general = |group: &RegionGroup| group.class == RegisterClass::General as u8;
         self.groups.iter().map(|group| if is_general(group) { group.weight.into() } else { 0 }).collect()
     }
 
-    /// Returns whether a group is accessed after the region, or live at the end of the block.
+    /// Returns whether a register group is accessed after the region, or live at the end of the block.
     pub(in crate::backend) fn is_used_after(&self, group: u32) -> bool {
         self.groups[group as usize].used_after_region
     }
 
-    /// Returns the nodes that read a group.
+    /// Returns the nodes of the items that read a register group.
     fn readers(&self, group: u32) -> &[u32] {
         let group = group as usize;
         &self.readers[self.first_reader[group] as usize..self.first_reader[group + 1] as usize]
@@ -283,7 +283,7 @@ impl<'a> Live<'a> {
         for &number in groups.reads(node) {
             let (readers, combined) = &mut self.unplaced_readers[number as usize];
             (*readers, *combined) = (*readers - 1, *combined ^ node);
-            // When one unplaced reader is left, that reader frees the group, so its change of live registers is different now.
+            // When one unplaced reader is left, that reader frees the register group, so its change of live registers is different now.
             if *readers == 1 {
                 changed(*combined);
             }
@@ -319,8 +319,8 @@ impl<'a> Live<'a> {
             *left -= 1;
             let is_first = *left as usize + 1 == readers.len();
             self.set_live(number, true);
-            // The group became live: its other readers no longer add a register. This is reported once per group, at its first placed
-            // reader, so that the time stays linear even where a group is written and read many times.
+            // The register group became live: its other readers no longer make registers live. This is reported once per group, at its
+            // first placed reader, so that the time stays linear even where a group is written and read many times.
             if is_first {
                 readers.iter().for_each(|&reader| changed(reader));
             }

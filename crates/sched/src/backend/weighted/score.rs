@@ -19,23 +19,23 @@ use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Maximum register range that the slope of the term `forward` is computed from. Without a budget the range is unlimited; the slope, 1 /
-/// range, and with it the term would then be 0.
+/// Maximum register range (budget minus registers that are live anyway) from which the slope of the term `forward` is computed. Without a
+/// budget the range is unlimited; the slope, 1 / range, and with it the term would then be 0.
 const MAX_REGISTER_RANGE: f64 = 256.0;
-/// Stall, in cycles, for which the growing part of the stall penalty, `w / (w + LONG_WAIT)`, is half of its maximum.
-const LONG_WAIT: f64 = 16.0;
-/// Penalty for an item that needs a scoreboard when all are in use.
+/// Number of stall cycles for which the growing part of the stall penalty, `w / (w + HALF_PENALTY_STALL_CYCLES)`, is half of its maximum.
+const HALF_PENALTY_STALL_CYCLES: f64 = 16.0;
+/// Penalty, as a part of the score, for an item that needs a scoreboard when all are in use.
 const SCOREBOARD_PENALTY: f64 = 1.0 / 16.0;
 
 /// Weights and register thresholds of a region.
 pub(super) struct Weights {
-    /// Weight of the part `registers`.
-    pressure: f64,
-    /// Weight of the part `parallelism`.
-    parallelism: f64,
-    /// Weight of the issue cycle in the forward order, in the part `forward`.
-    forward: f64,
-    /// Weight of stall cycles, in the part `forward`.
+    /// Weight of the part `registers` of the score.
+    pressure_weight: f64,
+    /// Weight of the part `parallelism` of the score.
+    parallelism_weight: f64,
+    /// Weight of the issue cycle in the forward order, in the part `forward` of the score.
+    forward_weight: f64,
+    /// Weight of stall cycles, in the part `forward` of the score.
     stall_weight: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
     least_live: Counts,
@@ -70,9 +70,9 @@ pub(super) struct CandidateScore {
     /// The term `registers` of the score: registers freed minus registers taken, times the price of a register and its weight.
     register_term: f64,
     /// The term `parallelism` of the score: negated penalties for a short critical path, stall cycles and missing scoreboards.
-    parallelism: f64,
+    parallelism_term: f64,
     /// The term `forward` of the score: issue cycle in the forward order, minus a penalty for stall cycles.
-    forward: f64,
+    forward_term: f64,
     /// Sum of the three parts.
     sum: f64,
 }
@@ -91,9 +91,9 @@ impl Weights {
             scarce_above[0] = i32::MIN;
         }
         Weights {
-            pressure,
-            parallelism: (1.0 - pressure).abs(),
-            forward,
+            pressure_weight: pressure,
+            parallelism_weight: (1.0 - pressure).abs(),
+            forward_weight: forward,
             stall_weight: (1.0 - forward).abs(),
             least_live,
             slopes,
@@ -102,7 +102,7 @@ impl Weights {
         }
     }
 
-    /// Returns the price of a register of each class when `live` registers are live.
+    /// Returns, for each register class, the price of a register (its dimensionless cost in the score) when `live` registers are live.
     pub(super) fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
         std::array::from_fn(|class| {
             if live[class] > self.scarce_above[class] {
@@ -121,12 +121,12 @@ impl Weights {
         let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
         let wait = f64::from(measures.extra_stall);
         // One stall cycle costs more than the largest penalty for a short critical path (0.5), so an item that can issue now is preferred.
-        let waiting = if measures.extra_stall > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
+        let waiting = if measures.extra_stall > 0 { 0.5 + 0.5 * wait / (wait + HALF_PENALTY_STALL_CYCLES) } else { 0.0 };
         let lost = measures.path_penalty + waiting + if measures.worsens_scoreboard_shortage { SCOREBOARD_PENALTY } else { 0.0 };
         let secondary = self.slopes[0].max(1.0 / MAX_REGISTER_RANGE);
-        let (register_term, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
-        let forward = secondary * (self.forward * measures.forward_position - self.stall_weight * waiting);
-        CandidateScore { excess, register_term, parallelism, forward, sum: register_term + parallelism + forward }
+        let (register_term, parallelism_term) = (-self.pressure_weight * registers, -self.parallelism_weight * lost);
+        let forward_term = secondary * (self.forward_weight * measures.forward_position - self.stall_weight * waiting);
+        CandidateScore { excess, register_term, parallelism_term, forward_term, sum: register_term + parallelism_term + forward_term }
     }
 
     /// Returns the penalty for a critical path that is the fraction `critical_path` (0 to 1) of the longest one.
@@ -136,13 +136,15 @@ impl Weights {
 }
 
 impl CandidateScore {
-    /// Returns whether this score is better than `other`; `None` if they are equal. Fewer registers above the budget decide first.
+    /// Returns whether this score is better than `other`; `None` if they are equal. The lower number of registers above the budget decides
+    /// first, then the higher sum.
     pub(super) fn beats(&self, other: &CandidateScore) -> Option<bool> {
         let order = other.excess.cmp(&self.excess).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
-    /// Returns the part of the score that contributes most to the advantage over `other`.
+    /// Returns the reason why this score is better than `other`: the register budget, or the part of the score that contributes most to the
+    /// advantage; [`Reason::Position`] if both scores are equal.
     pub(super) fn reason(&self, other: &CandidateScore) -> Reason {
         if self.excess != other.excess {
             return Reason::PressureOverflow;
@@ -152,8 +154,8 @@ impl CandidateScore {
         }
         let parts = [
             (self.register_term - other.register_term, Reason::WeightedRegisters),
-            (self.parallelism - other.parallelism, Reason::WeightedParallelism),
-            (self.forward - other.forward, Reason::WeightedForward),
+            (self.parallelism_term - other.parallelism_term, Reason::WeightedParallelism),
+            (self.forward_term - other.forward_term, Reason::WeightedForward),
         ];
         parts.into_iter().max_by(|first, second| first.0.total_cmp(&second.0)).map_or(Reason::Position, |part| part.1)
     }

@@ -23,13 +23,13 @@ impl LiveOutTails {
         let barrier = code.items.get(graph.region.end).filter(|item| item.effect == OrderEffect::SchedBarrier);
         let is_read = |node: &u32| {
             let item = &code.items[graph.region.start + *node as usize];
-            tails[*node as usize] > 0 && barrier.is_some_and(|barrier| code.writes_for(item, barrier))
+            tails[*node as usize] > 0 && barrier.is_some_and(|barrier| code.writes_operand_of(item, barrier))
         };
         LiveOutTails { read_by_exit: nodes.filter(is_read).collect(), tails }
     }
 }
 
-/// Direction of a pass.
+/// Direction of a scheduling pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend) enum Direction {
     /// From the first instruction to the last.

@@ -35,8 +35,8 @@ impl FunctionStatistics {
         self.extra_counts.live_at_calls
     }
 
-    /// Returns the number of registers that a thread needs: the maximum number of live registers plus `beyond`, the number of registers
-    /// that are allocated in addition.
+    /// Returns the number of general registers that a thread needs: the maximum number of live registers plus `beyond`, the number of
+    /// registers that are allocated in addition.
     pub fn registers_for_live(&self, beyond: i32) -> u32 {
         (self.live[0] + beyond).max(0) as u32
     }
@@ -69,8 +69,8 @@ impl FunctionStatistics {
         add("LowLmemSpillSize", count(0));
         add("FrameLmemSpillSize", count(facts.spill_size));
         add("SpillSize", count(facts.spill_size));
-        add("LNonSpillB", count(extra.local_stored));
-        add("LNonRefillB", count(extra.local_loaded));
+        add("LNonSpillB", count(extra.local_stored_bytes));
+        add("LNonRefillB", count(extra.local_loaded_bytes));
         add("NonSpillSize", count(facts.variables_size));
         add("Occupancy", StatisticsFigure::Ratio(ratio));
         add("est numDivergentBranches", count(facts.divergent_branches));
