@@ -10,16 +10,10 @@
 //! that keeps only three quarters or half of the warps. The schedule with the better score is kept. If the estimated saving is large
 //! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, the first one is discarded without a comparison.
 //!
-<<<<<<< HEAD
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills although its live registers fit,
 //! orders with slightly lower register targets are tried. If all of them spill, the original order is allocated as well and, if that spills
 //! too, an order for few registers. The one with the least spill traffic is kept, where code in loops counts ten
 //! times for each loop; if they are equal, the one with the better score.
-=======
-//! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
-//! as well and, if that spills too, an order for few registers. The one with the least spill traffic is kept, where code in loops counts
-//! ten times for each loop; if they are equal, the one with the better score.
->>>>>>> 6eef994f2ddac1b0a0e3a1f2d0cf83043855c0c9
 
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
