@@ -87,8 +87,8 @@ impl Scheduler<'_> {
     }
 
     /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order
-    /// needs; the new order may need as many. If the old order needs more general registers than exist, it would spill, so an order within
-    /// the target is searched first.
+    /// needs; the new order may need as many. An order within the target is searched first if the old order needs more general registers
+    /// than exist, so that it would spill, or more than are requested.
     pub(super) fn find_order(
         &self,
         code: &SchedCode,
@@ -100,15 +100,16 @@ impl Scheduler<'_> {
     ) -> BudgetSearch {
         let max_live = elementwise_max(target, old_peak);
         let mut traced_attempts = Vec::new();
-        if old_peak[0] > self.register_limit as i32 {
-            let mut without_spills = max_live;
-            without_spills[0] = target[0];
-            let found = self.find_within_budget(code, range, scratch, live, without_spills);
+        let would_spill = old_peak[0] > self.register_limit as i32;
+        if would_spill || self.knobs.register_target.is_some_and(|requested| old_peak[0] > requested) {
+            let mut within_target = max_live;
+            within_target[0] = target[0];
+            let found = self.find_within_budget(code, range, scratch, live, within_target);
             if found.attempt.is_some() {
                 return found;
             }
             traced_attempts = found.traced_attempts;
-            if let Some(found) = self.find_near_source(code, range, scratch, live, target, old_peak) {
+            if would_spill && let Some(found) = self.find_near_source(code, range, scratch, live, target, old_peak) {
                 return BudgetSearch { traced_attempts, ..found };
             }
         }
