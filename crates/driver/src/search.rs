@@ -5,14 +5,13 @@
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
 //! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
 //! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
-//! Each schedule that is built here counts as a trial; the original order and the one for few registers that [`without_spills`] may allocate
-//! do not.
+//! Each schedule that is built here counts as a trial; the other orders that [`without_spills`] may allocate do not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
 //! [`schedule::score_of`] decides.
 
-use oriole_sched::backend::ScheduleMode;
+use oriole_sched::backend::{Backend, ScheduleMode};
 use oriole_sched::score::Score;
 
 use crate::error::{Failure, Fault};
@@ -124,9 +123,14 @@ fn score(state: &FunctionState<'_>) -> Option<Score> {
     Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
 }
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state` and, if that
-/// spills too, an order for few registers. Returns the allocation with the least estimated spill traffic or, if they are equal, with less
-/// estimated time.
+/// Strategies whose orders are allocated if all others cause spills. Which order of a function spills least cannot be told from its number of
+/// live registers: a loop whose accumulator tuples find no aligned place stores and loads whole tuples. For example, attention with 128
+/// columns and four warps stores 360 bytes in the order for few registers, and 64 in that of `pressure`.
+const OTHER_ORDERS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
+
+/// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state` and, as long as
+/// the best one spills, an order for few registers and, unless the function is large, those of [`OTHER_ORDERS`]. Returns the allocation
+/// with the least estimated spill traffic or, if they are equal, with less estimated time.
 fn without_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
@@ -145,8 +149,17 @@ fn without_spills<'a>(
     if plan.mode == ScheduleMode::ReduceReg || best.spill_bytes() == 0 {
         return Ok(best);
     }
-    let few_registers = schedule(state, SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan }, &[]).and_then(allocate);
-    Ok(few_registers.map_or_else(|_| best.clone(), |few_registers| with_less_traffic(best.clone(), &few_registers)))
+    let few_registers = SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan };
+    let is_small = schedule::max_trials(instruction_count(&state.function), state.options()) > 1;
+    let others = OTHER_ORDERS.iter().filter(|&&backend| is_small && backend != plan.backend);
+    let plans = std::iter::once(few_registers).chain(others.map(|&backend| SchedulePlan { backend, ..plan }));
+    Ok(plans.fold(best, |best, plan| match best.spill_bytes() {
+        0 => best,
+        _ => match schedule(state, plan, &[]).and_then(allocate) {
+            Ok(other) => with_less_traffic(best, &other),
+            Err(_) => best,
+        },
+    }))
 }
 
 /// Returns the one of two allocations of a function that is better: `first` unless `second` has less spill traffic or, if it is equal,
