@@ -13,7 +13,7 @@
 //! [`schedule::score_of`] decides.
 
 use oriole_ir::RegFile;
-use oriole_sched::backend::ScheduleMode;
+use oriole_sched::backend::{Backend, ScheduleMode};
 use oriole_sched::score::Score;
 
 use crate::error::{Failure, Fault};
@@ -130,9 +130,15 @@ fn score(state: &FunctionState<'_>) -> Option<Score> {
 /// registers as live values: tuples need aligned gaps, and results must not overwrite operands that are still read.
 const LOWER_TARGETS: [i32; 3] = [2, 4, 8];
 
+/// Strategies whose orders are allocated if all others cause spills. Which order of a function spills least cannot be told from its number of
+/// live registers: a loop whose accumulator tuples find no aligned place stores and loads whole tuples. For example, attention with 128
+/// columns and four warps stores 360 bytes in the order for few registers, and 64 in that of `pressure`.
+const OTHER_ORDERS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
+
 /// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers; if they spill too,
-/// also allocates the original order of `state` and, if that spills as well, an order for few registers. Returns the allocation with the
-/// least estimated spill traffic or, if they are equal, with less estimated time.
+/// also allocates the original order of `state` and, as long as the best one spills, an order for few registers and, unless the function is
+/// large, those of [`OTHER_ORDERS`]. Returns the allocation with the least estimated spill traffic or, if they are equal, with less
+/// estimated time.
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
@@ -161,8 +167,17 @@ fn allocate_avoiding_spills<'a>(
     if plan.mode == ScheduleMode::ReduceReg || best.spill_bytes() == 0 {
         return Ok(best);
     }
-    let few_registers = schedule(state, SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan }, &[]).and_then(allocate);
-    Ok(few_registers.map_or_else(|_| best.clone(), |few_registers| pick_less_spill_traffic(best.clone(), &few_registers)))
+    let few_registers = SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan };
+    let is_small = schedule::max_trials(instruction_count(&state.function), state.options()) > 1;
+    let others = OTHER_ORDERS.iter().filter(|&&backend| is_small && backend != plan.backend);
+    let plans = std::iter::once(few_registers).chain(others.map(|&backend| SchedulePlan { backend, ..plan }));
+    Ok(plans.fold(best, |best, plan| match best.spill_bytes() {
+        0 => best,
+        _ => match schedule(state, plan, &[]).and_then(allocate) {
+            Ok(other) => pick_less_spill_traffic(best, &other),
+            Err(_) => best,
+        },
+    }))
 }
 
 /// Returns the one of two allocations of a function that is better: `first` unless `second` has less spill traffic or, if it is equal,

@@ -389,6 +389,7 @@ impl<'a> ReorderSearch<'a> {
             stage: AllocationStage::Post,
             budget: Budget::UNLIMITED,
             knobs: Knobs::default(),
+            warps_in_step: 1,
             trace: false,
         };
         let floors = self.floors(block);

@@ -54,6 +54,7 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
         stage: AllocationStage::Post,
         budget: Budget::UNLIMITED,
         knobs: Knobs::default(),
+        warps_in_step: 1,
         trace: false,
     };
     let mut scheduler = backend.strategy().scheduler();

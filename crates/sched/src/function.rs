@@ -348,7 +348,14 @@ impl Scheduler<'_> {
 
     /// Returns the settings of a scheduling run with a mode, a stage and a budget.
     fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
-        Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
+        Settings { mode, stage, budget, knobs: self.knobs, warps_in_step: self.warps_in_step(), trace: self.trace }
+    }
+
+    /// Returns the number of warps of a thread block that share a hardware scheduler, which run the same code at nearly the same time if
+    /// they meet at barriers; 1 if the size of the block is not declared.
+    fn warps_in_step(&self) -> u32 {
+        let threads = self.launch.map_or(1, |launch| launch.threads);
+        threads.div_ceil(self.machine.threads_per_warp * self.machine.schedulers).max(1)
     }
 
     /// Returns the register target, with its derivation, for a function with at most `live` live general registers.

@@ -126,6 +126,8 @@ pub struct Costs {
     scoreboards: usize,
     /// Whether two instructions of a warp can issue in one cycle.
     dual_issue: bool,
+    /// Cycles of the hardware scheduler for each instruction.
+    issue_cycles: u32,
 }
 
 impl Costs {
@@ -144,7 +146,23 @@ impl Costs {
             classes: oriole_hardware::Classes::get().all().map(cost).collect(),
             scoreboards: machine.scoreboards as usize,
             dual_issue: machine.dual_issue,
+            issue_cycles: 1,
         }
+    }
+
+    /// Returns the costs of each instruction for several warps that execute the same code at the same time: it takes an issue slot, and
+    /// occupies its unit, once for each warp.
+    pub(crate) fn in_step(&self, warps: u32) -> Costs {
+        Costs {
+            classes: self.classes.iter().map(|&(unit, cycles)| (unit, cycles * warps as i32)).collect(),
+            issue_cycles: self.issue_cycles * warps,
+            ..*self
+        }
+    }
+
+    /// Returns the number of cycles of the hardware scheduler for each instruction: 1, or the number of warps in step.
+    pub(crate) fn issue_cycles(&self) -> u32 {
+        self.issue_cycles
     }
 
     /// Returns the number of scoreboards of a warp.

@@ -84,7 +84,7 @@ impl<'a> Clock<'a> {
         }
         let at = self.cycle.max(earliest).max(self.unit_free_cycles[unit]);
         self.unit_free_cycles[unit] = at + cycles.max(1) as u32;
-        self.cycle = at + 1;
+        self.cycle = at + self.costs.issue_cycles();
         self.pairable = self.costs.dual_issue().then_some((at, class));
         at
     }

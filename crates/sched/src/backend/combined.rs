@@ -6,11 +6,13 @@
 //! | at most `permutation-size` items | also `permutation` |
 //! | the body of a loop | also `loop-aware`; the cycles per iteration decide |
 //! | two or more matrix products | also `tensor` |
+//! | one slow unit takes most of the time | also `busy-unit` |
 //! | in mode `reduce-reg`, or with more live registers than the scarcity threshold | also `pressure` |
 //!
 //! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
-//! those until its results are available; after register allocation they include register banks and the reuse cache. The original order
-//! takes part and wins ties. A region whose original order is at its lower bound is not scheduled. The time is the sum of the times of the
+//! those until its results are available; after register allocation they include register banks and the reuse cache. Where `busy-unit`
+//! applies, the warps of a thread block that share a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)).
+//! The original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. The time is the sum of the times of the
 //! strategies, about ten times that of backend B.
 //!
 //! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
@@ -20,6 +22,7 @@ use std::sync::LazyLock;
 
 use super::backtracking::{self, Backtracking};
 use super::budget::SearchBudget;
+use super::busy_unit::{self, BusyUnit};
 use super::clock::lower_bound;
 use super::critical_path::{ByCriticalPath, CriticalPath};
 use super::engine::{Proposal, RegionAnalysis, enter_region, exit_plus_done_cycles, run};
@@ -40,7 +43,7 @@ use crate::pressure::PressureTracker;
 const MAX_ITEMS_FOR_ALL_STRATEGIES: usize = 512;
 
 /// The strategies whose orders are compared.
-const MEMBERS: [&dyn Strategy; 9] = [
+const MEMBERS: [&dyn Strategy; 10] = [
     &WeightedScheduling,
     &TreeScheduling,
     &CriticalPath,
@@ -50,6 +53,7 @@ const MEMBERS: [&dyn Strategy; 9] = [
     &LoopAware,
     &TensorScheduling,
     &PressureScheduling,
+    &BusyUnit,
 ];
 
 /// Schedules each region by several strategies and keeps the shortest order; the strategy `combined` of the command line.
@@ -117,6 +121,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         run(&analysis, groups, &mut ByMemoryPath::new(region)),
     ];
     proposals.extend(tensor::order_by_products(region, groups));
+    let by_unit = busy_unit::best_order(region, groups);
+    // Where a slow unit takes most of the time, it matters which slots are left to other warps.
+    let warps = if by_unit.is_some() { region.settings.warps_in_step } else { 1 };
+    proposals.extend(by_unit);
     if !region.carried.is_empty() {
         proposals.push(loop_aware::best_order(region, groups).0);
     }
@@ -133,12 +141,14 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         optimum = (search == Search::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }
+    let costs = region.costs.in_step(warps);
+    let in_step = Region { costs: &costs, ..*region };
     let rate = |proposal: &Proposal| {
         // Orders of a loop body are compared by the cycles of an iteration in the steady state, other orders by the length of one pass.
         let cycles = if region.carried.is_empty() {
-            exit_plus_done_cycles(region, &proposal.order)
+            exit_plus_done_cycles(&in_step, &proposal.order)
         } else {
-            steady_state(region, &proposal.order).cycles
+            steady_state(&in_step, &proposal.order).cycles
         };
         let registers = proposal.peak[0].max(0) as u32;
         let (first, second) = if reduces { (registers, cycles) } else { (cycles, registers) };

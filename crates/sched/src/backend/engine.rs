@@ -2,7 +2,8 @@
 //!
 //! Input: a region and a [`Priority`]. Output: a [`Proposal`]: an order with its length, its registers and the reason of each decision.
 //!
-//! At each step the engine compares a window of the ready list: the available items with the highest [`Priority::rank`], those that come
+//! At each step the engine compares a window of the ready list: for each unit the available items with the highest
+//! [`Priority::rank`], those that come
 //! first in the original order, and those whose operands arrive next. Two criteria come before those of the strategy, because every order
 //! must fit into the registers: an item that exceeds the register budget loses, and while registers are scarce, or in mode `reduce-reg`,
 //! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::measure`]) follow, then the original order.
@@ -36,9 +37,11 @@ use crate::pressure::{Counts, PressureTracker};
 
 /// Maximum number of criteria of a strategy.
 pub(super) const MAX_CRITERIA: usize = 5;
-/// Numbers of ready items to compare per step: those of the highest [`Priority::rank`], those that are first in the original order, and
-/// those whose operands in flight arrive first.
-const WINDOW_SIZES: (usize, usize, usize) = (14, 8, 8);
+/// Numbers of ready items to compare per step: those of the highest [`Priority::rank`] on each free unit, those that are first in the
+/// original order, and those whose operands in flight arrive first.
+const WINDOW_SIZES: (usize, usize, usize) = (8, 8, 8);
+/// Number of ready items of a busy unit to compare per step. Many of them would hide items that need not wait.
+const BUSY_UNIT_WINDOW_SIZE: usize = 2;
 /// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
 const MAX_EXAMINED_SUCCESSORS: usize = 16;
 /// Minimum latency, in cycles, of an item that should issue early so that other items hide its latency.
@@ -260,8 +263,8 @@ struct Engine<'a, 'g> {
     last_predecessor_step: Vec<u32>,
     /// For each node, whether it waits for the scoreboard of an issued item.
     awaits_scoreboard: Vec<bool>,
-    /// Ready items whose operands are available: rank, descending, and node.
-    available: BTreeSet<(Reverse<i64>, u32)>,
+    /// For each unit, and for pseudo operations, the ready items whose operands are available: rank, descending, and node.
+    available: [BTreeSet<(Reverse<i64>, u32)>; UNITS + 1],
     /// All ready items, in the original order.
     by_position: BTreeSet<u32>,
     /// Ready items whose operands are not available yet: cycle of arrival, and node.
@@ -281,7 +284,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
         unissued_predecessors: graph.predecessor_counts().to_vec(),
         last_predecessor_step: vec![0; graph.nodes()],
         awaits_scoreboard: vec![false; graph.nodes()],
-        available: BTreeSet::new(),
+        available: [const { BTreeSet::new() }; UNITS + 1],
         by_position: BTreeSet::new(),
         waiting: BTreeSet::new(),
         step: 1,
@@ -312,7 +315,7 @@ impl Engine<'_, '_> {
         if earliest > self.clock.cycle {
             self.waiting.insert((earliest, node));
         } else {
-            self.available.insert((Reverse(priority.rank(self.analysis, node)), node));
+            self.available[self.analysis.unit(node)].insert((Reverse(priority.rank(self.analysis, node)), node));
         }
     }
 
@@ -320,14 +323,17 @@ impl Engine<'_, '_> {
     fn advance(&mut self, priority: &impl Priority) {
         while let Some(&(earliest, node)) = self.waiting.first().filter(|entry| entry.0 <= self.clock.cycle) {
             self.waiting.remove(&(earliest, node));
-            self.available.insert((Reverse(priority.rank(self.analysis, node)), node));
+            self.available[self.analysis.unit(node)].insert((Reverse(priority.rank(self.analysis, node)), node));
         }
     }
 
     /// Returns the best candidate, and the runner-up with the criterion that decided. The runner-up is exact only when tracing.
     fn pick(&mut self, priority: &impl Priority) -> (Candidate, Option<(u32, Reason)>) {
         self.advance(priority);
-        let by_rank = self.available.iter().take(WINDOW_SIZES.0).map(|&(_, node)| node);
+        let by_rank = self.available.iter().enumerate().flat_map(|(unit, available)| {
+            let is_busy = self.clock.unit_free_cycles.get(unit).is_some_and(|&free| free > self.clock.cycle);
+            available.iter().take(if is_busy { BUSY_UNIT_WINDOW_SIZE } else { WINDOW_SIZES.0 }).map(|&(_, node)| node)
+        });
         let by_position = self.by_position.iter().take(WINDOW_SIZES.1).copied();
         let by_time = self.waiting.iter().take(WINDOW_SIZES.2).map(|&(_, node)| node);
         let mut window: Vec<u32> = by_rank.chain(by_position).chain(by_time).collect();
@@ -392,7 +398,7 @@ impl Engine<'_, '_> {
         let earliest = self.earliest[node as usize];
         self.by_position.remove(&node);
         if !self.waiting.remove(&(earliest, node)) {
-            self.available.remove(&(Reverse(priority.rank(analysis, node)), node));
+            self.available[analysis.unit(node)].remove(&(Reverse(priority.rank(analysis, node)), node));
         }
         let item = analysis.item(node);
         let at = self.clock.issue(item.class, item.opcode.is_none(), earliest);
@@ -504,6 +510,7 @@ pub(super) mod testing {
                 stage: AllocationStage::Pre,
                 budget: Budget::UNLIMITED,
                 knobs: Knobs::default(),
+                warps_in_step: 1,
                 trace: true,
             };
             TestRegion { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }

@@ -20,6 +20,7 @@
 //! | `combined` | the best of several for each region | [`combined`] |
 //! | `global`, `software-pipelining`, `barrier-coalescence`, `prefetch` | change the function first ([`rearrange`]), then order as B | one module each |
 //! | `dual-issue`, `pairing` | pairs for machines with dual issue | [`dual_issue`] |
+//! | `busy-unit` | starts the slowest unit early and keeps it busy | [`busy_unit`] |
 //! | `warp-schedule` | as B, with yields tuned by a model of several warps | [`warp_schedule`] |
 //!
 //! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
@@ -28,6 +29,7 @@
 mod backtracking;
 mod barrier_coalescence;
 mod budget;
+mod busy_unit;
 mod clock;
 mod combined;
 mod critical_path;

@@ -122,6 +122,8 @@ pub(super) struct PortState {
     last_written: u16,
     /// Issue cycle of the previous instruction.
     last_issue: u32,
+    /// Cycles of the hardware scheduler, and of the banks, for each instruction: the number of warps in step.
+    issue_cycles: u32,
     /// Number of instructions issued so far.
     issued_count: u32,
     /// Number of operands read from the reuse cache so far.
@@ -137,6 +139,7 @@ impl Default for PortState {
             banks_free_cycle: 0,
             last_written: NO_REGISTER,
             last_issue: 0,
+            issue_cycles: 1,
             issued_count: 0,
             reuse_hits: 0,
             conflict_cycles: 0,
@@ -148,7 +151,7 @@ impl PortState {
     /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
     fn loses_reuse_cache(&self, at: u32) -> bool {
         // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
-        at + 1 >= (self.last_issue + 1).max(self.banks_free_cycle) + YIELD_GAP_CYCLES
+        at + 1 >= (self.last_issue + self.issue_cycles).max(self.banks_free_cycle) + YIELD_GAP_CYCLES
     }
 
     /// Returns, for an item that issues next, in cycle `at`: the number of operands read from the reuse cache, and the number of cycles
@@ -183,7 +186,7 @@ impl PortState {
         self.reuse_hits += hits;
         self.conflict_cycles += busy;
         if ports.reads_banks() {
-            self.banks_free_cycle = at + 1 + busy;
+            self.banks_free_cycle = at + (1 + busy) * self.issue_cycles;
         }
         self.issued_count += 1;
         if ports.can_read_reuse_cache {
@@ -230,7 +233,7 @@ pub(super) fn measure_order(
     let mut earliest = graph.start_cycles();
     let mut left = graph.predecessor_counts().to_vec();
     let mut clock = Clock::new(costs);
-    let mut state = PortState::default();
+    let mut state = PortState { issue_cycles: costs.issue_cycles(), ..PortState::default() };
     let mut found = OrderLength::default();
     for node in order {
         let item = &code.items[graph.region.start + node as usize];

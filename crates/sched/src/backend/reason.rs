@@ -69,6 +69,8 @@ pub enum Reason {
     SourceOrder,
     /// C: an identical region was scheduled before, and its order was used again.
     Remembered,
+    /// busy-unit: the order keeps the slowest unit of the region busy.
+    BusyUnit,
     /// critical-path, pressure: more items become ready when the winner issues.
     MakesReady,
     /// depth-first, pressure: the neighbour of the winner in its dependency chain was placed more recently than that of the runner-up.
@@ -103,7 +105,7 @@ pub enum Reason {
 impl Reason {
     /// All reasons, in the order of the variants.
     #[cfg(test)]
-    pub(super) const ALL: [Reason; 45] = [
+    pub(super) const ALL: [Reason; 46] = [
         Reason::OnlyOne,
         Reason::PressureOverflow,
         Reason::Batch,
@@ -135,6 +137,7 @@ impl Reason {
         Reason::Ports,
         Reason::SourceOrder,
         Reason::Remembered,
+        Reason::BusyUnit,
         Reason::MakesReady,
         Reason::Chain,
         Reason::MemoryPath,
@@ -185,6 +188,7 @@ impl Reason {
             Reason::Ports => "more of its operands are in the reuse cache, or fewer share a bank",
             Reason::SourceOrder => "no other order scored better than that of the source",
             Reason::Remembered => "a region that looks the same was ordered like this",
+            Reason::BusyUnit => "the order keeps the slowest unit busy",
             Reason::MakesReady => "more becomes ready after it",
             Reason::Chain => "it continues the chain that was placed last",
             Reason::MemoryPath => "more memory latency depends on it",

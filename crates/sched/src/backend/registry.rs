@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::backtracking::Backtracking;
 use super::barrier_coalescence::BARRIER_COALESCENCE;
+use super::busy_unit::BusyUnit;
 use super::combined::Combined;
 use super::critical_path::CriticalPath;
 use super::depth_first::DepthFirst;
@@ -26,7 +27,7 @@ use super::warp_schedule::WARP_SCHEDULE;
 use super::weighted::WeightedScheduling;
 
 /// All strategies. A [`Backend`] is an index into this table.
-const STRATEGIES: [&dyn Strategy; 21] = [
+const STRATEGIES: [&dyn Strategy; 22] = [
     &ListScheduling,
     &WeightedScheduling,
     &TreeScheduling,
@@ -48,6 +49,7 @@ const STRATEGIES: [&dyn Strategy; 21] = [
     &Pairing,
     &WARP_SCHEDULE,
     &NearSource,
+    &BusyUnit,
 ];
 
 /// The strategy that schedules a function, as an index into the table of strategies.

@@ -90,6 +90,9 @@ pub struct Settings {
     pub budget: Budget,
     /// Numeric parameters of the backends.
     pub knobs: Knobs,
+    /// Number of warps that share a hardware scheduler and execute the region at nearly the same time, as those of a thread block that
+    /// meets at barriers; 1 if unknown.
+    pub warps_in_step: u32,
     /// Whether to record the reason for each decision in [`Schedule::picks`].
     pub trace: bool,
 }

@@ -157,6 +157,18 @@ impl Graph {
         starts
     }
 
+    /// Returns the graph with `factor` times the latency of each dependence on a result of a node that `is_slow` names.
+    pub(crate) fn with_longer_latencies(&self, factor: u32, is_slow: impl Fn(u32) -> bool) -> Graph {
+        let mut graph = self.clone();
+        for node in (0..self.items() as u32).filter(|&node| is_slow(node)) {
+            let edges = self.first_edge[node as usize] as usize..self.first_edge[node as usize + 1] as usize;
+            for edge in graph.edges[edges].iter_mut().filter(|edge| edge.kind == EdgeKind::Raw) {
+                edge.latency = u16::try_from(u32::from(edge.latency) * factor).unwrap_or(u16::MAX);
+            }
+        }
+        graph
+    }
+
     /// Returns the height of each node, in cycles: the length of the longest path from its issue to the end of the region, tails included.
     pub fn heights(&self) -> Vec<u32> {
         let mut heights = vec![0; self.nodes()];

@@ -32,7 +32,7 @@ fn run_with(code: &SchedCode, mode: ScheduleMode, budget: Budget, live_in: &[u16
     let scheduled = |trace| {
         let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-        let settings = Settings { mode, stage: AllocationStage::Pre, budget, knobs, trace };
+        let settings = Settings { mode, stage: AllocationStage::Pre, budget, knobs, warps_in_step: 1, trace };
         (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings, carried: &[] }, &mut tracker), tracker)
     };
     let (schedule, tracker) = scheduled(true);

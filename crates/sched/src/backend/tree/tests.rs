@@ -18,7 +18,7 @@ fn code(lines: &[impl AsRef<str>]) -> SchedCode {
 }
 
 fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
-    Settings { mode, stage, budget, knobs: Knobs::default(), trace: true }
+    Settings { mode, stage, budget, knobs: Knobs::default(), warps_in_step: 1, trace: true }
 }
 
 /// Schedules the items up to the first scheduling barrier and checks the invariants of every schedule. Also returns the maximum number of

@@ -24,7 +24,7 @@ fn graph(code: &SchedCode) -> Graph {
 }
 
 fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
-    Settings { mode, stage, budget, knobs: Knobs::default(), trace: true }
+    Settings { mode, stage, budget, knobs: Knobs::default(), warps_in_step: 1, trace: true }
 }
 
 fn general(numbers: &[u16]) -> Vec<u32> {

@@ -1,0 +1,302 @@
+//! Strategy `busy-unit`: starts the slowest unit of a region early and keeps it busy.
+//!
+//! Between the two matrix products of attention, a warp computes the maximum of two rows, one exponential for each element, and their sums.
+//! Each exponential occupies its unit for eight cycles, and these cycles are most of the time of the region. Critical paths do not show
+//! that: the maxima of both rows have paths of the same length, so a list scheduler alternates between the rows, and the unit stays idle
+//! until both maxima are known. It is better to compute one maximum, and the other one during the exponentials of the first row:
+//!
+//! ```text
+//! M0 M1 M0 M1 M0 M1 ..  E0 E1 E0 E1 E0 E1 ..        alternating: the unit waits for both maxima
+//! M0 M0 M0 ..  E0 M1 E0 M1 E0 M1 .. E1 E1 E1 ..     one row after the other: the unit waits for one of them
+//! ```
+//!
+//! The algorithm has three steps:
+//!
+//! 1. **Order of the unit.** The items of the busiest unit are divided into groups. The first group starts with the item that needs the
+//!    fewest items before it; all items that need only a few more ([`NEAR_ITEMS`]) belong to the same group. The next group is found in
+//!    the same way, without the items that earlier groups need. Within a group, the longest critical path comes first.
+//! 2. **Heights.** An item of the unit has at least the height of the next item of the unit plus the cycles that it occupies the unit.
+//!    Its predecessors get their heights from that.
+//! 3. **List schedule** by these heights, as in `critical-path`.
+//!
+//! **Warps in step.** The warps of a thread block that meets at barriers run the same code at nearly the same time. A slot that a lone warp
+//! leaves empty is then used by another warp, and filling it with work that could wait delays the other warp. The list schedule therefore
+//! counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler ([`Costs::in_step`]).
+//!
+//! **Waits.** A warp issues in order, so waiting for a result of the unit delays all items of the unit after the wait. Readers are therefore
+//! placed as if results of the unit took [`READER_DISTANCE`] times as long, if other items are ready.
+//!
+//! O(n log n) for *n* items; the number of groups is limited ([`MAX_GROUPS`]).
+
+use std::cmp::Reverse;
+
+use oriole_hardware::units::{UNITS, Unit};
+
+use super::critical_path::ByCriticalPath;
+use super::engine::{Proposal, RegionAnalysis, enter_region, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted::registers::Groups;
+use super::weighted::{self, WeightedScheduling};
+use crate::graph::Graph;
+use crate::pressure::PressureTracker;
+
+/// Minimum number of items of the busiest unit.
+const MIN_ITEMS: usize = 8;
+/// Minimum number of cycles that an item occupies the busiest unit. A faster unit is rarely idle for lack of a better order.
+const MIN_ITEM_CYCLES: u32 = 4;
+/// Factor of the latency of the busiest unit by which readers of its results are kept away.
+const READER_DISTANCE: u32 = 2;
+/// Maximum number of items that an item of a group needs besides those that the first item of the group needs.
+const NEAR_ITEMS: u32 = 4;
+/// Maximum number of groups of the items of the unit. Finding a group takes time linear in the size of the region.
+const MAX_GROUPS: usize = 16;
+
+/// List scheduling that keeps the slowest unit busy; the strategy `busy-unit` of the command line.
+pub(super) struct BusyUnit;
+
+impl Strategy for BusyUnit {
+    /// Returns the name of the strategy on the command line.
+    fn name(&self) -> &'static str {
+        "busy-unit"
+    }
+
+    /// Returns the one-line description for help texts.
+    fn description(&self) -> &'static str {
+        "starts the slowest unit early and keeps it busy; regions without such a unit as b"
+    }
+
+    /// Returns the reasons that a trace of this strategy may give for a decision.
+    fn reasons(&self) -> &'static [Reason] {
+        const REASONS: &[Reason] = &[
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::WeightedRegisters,
+            Reason::WeightedParallelism,
+            Reason::WeightedForward,
+            Reason::Position,
+            Reason::BusyUnit,
+        ];
+        debug_assert!(WeightedScheduling.reasons().iter().all(|reason| REASONS.contains(reason)));
+        REASONS
+    }
+
+    /// Returns the function that schedules a region.
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter_region(region, tracker);
+    let found = best_order(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    found.into_schedule(region, tracker, Search::None)
+}
+
+/// Returns this strategy's order of a region; `None` if no unit is busy for most of the time.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+    let warps = region.settings.warps_in_step;
+    let costs = region.costs.in_step(warps);
+    let in_step = Region { costs: &costs, ..*region };
+    let analysis = RegionAnalysis::new(&in_step);
+    let unit = busiest_unit(&analysis)?;
+    let graph = region.graph.with_longer_latencies(READER_DISTANCE * warps, |node| analysis.unit(node) == unit);
+    let in_step = Region { graph: &graph, ..in_step };
+    let mut analysis = RegionAnalysis::new(&in_step);
+    let order = order_of_unit(&analysis, unit);
+    raise_heights(&mut analysis, &order);
+    let found = run(&analysis, groups, &mut ByCriticalPath);
+    // The length is measured again for a lone warp, as for all other orders.
+    Some(Proposal::new(region, groups, found.order, Reason::BusyUnit))
+}
+
+/// Returns the unit that determines the length of a region: its items occupy it for at least half of the issue slots. Units of memory and
+/// matrix products are left out: other rules order their items.
+fn busiest_unit(analysis: &RegionAnalysis<'_>) -> Option<usize> {
+    let costs = analysis.region.costs;
+    let mut uses = [(0_usize, 0_u32); UNITS];
+    let mut slots = 0;
+    for node in 0..analysis.region.graph.items() as u32 {
+        let unit = analysis.unit(node);
+        if unit < UNITS {
+            uses[unit] = (uses[unit].0 + 1, uses[unit].1 + costs.cycles(analysis.item(node).class).max(0) as u32);
+            slots += costs.issue_cycles();
+        }
+    }
+    let arithmetic = [Unit::Alu, Unit::Fma, Unit::Double, Unit::Special].map(Unit::index);
+    let slow = |&unit: &usize| {
+        let (items, cycles) = uses[unit];
+        items >= MIN_ITEMS && cycles >= MIN_ITEM_CYCLES * items as u32 * costs.issue_cycles() && cycles * 2 >= slots
+    };
+    arithmetic.into_iter().filter(slow).max_by_key(|&unit| (uses[unit].1, Reverse(unit)))
+}
+
+/// Returns the items of a unit in the order in which they should issue.
+fn order_of_unit(analysis: &RegionAnalysis<'_>, unit: usize) -> Vec<u32> {
+    let graph = analysis.region.graph;
+    let predecessors = Predecessors::new(graph);
+    // An item whose result many items read delays all of them if it comes last.
+    let urgency = |node: u32| Reverse(analysis.heights[node as usize] + graph.successors(node).len() as u32);
+    let mut left: Vec<u32> = (0..graph.items() as u32).filter(|&node| analysis.unit(node) == unit).collect();
+    left.sort_by_key(|&node| (urgency(node), node));
+    let mut order = Vec::with_capacity(left.len());
+    let mut needed = vec![false; graph.nodes()];
+    for _ in 0..MAX_GROUPS {
+        let missing = predecessors.missing(graph, &needed);
+        let Some(&first) = left.iter().min_by_key(|&&node| missing[node as usize]) else { break };
+        predecessors.mark(first, &mut needed);
+        let missing = predecessors.missing(graph, &needed);
+        let (group, others): (Vec<u32>, Vec<u32>) = left.iter().partition(|&&node| missing[node as usize] <= NEAR_ITEMS);
+        group.iter().for_each(|&node| predecessors.mark(node, &mut needed));
+        order.extend(group);
+        left = others;
+    }
+    order.extend(left);
+    order
+}
+
+/// Raises the heights of the items of a unit so that each is above the next one by the cycles that it occupies the unit, and the heights of
+/// their predecessors accordingly.
+fn raise_heights(analysis: &mut RegionAnalysis<'_>, order: &[u32]) {
+    let graph = analysis.region.graph;
+    let mut below = 0;
+    for &node in order.iter().rev() {
+        let cycles = analysis.region.costs.cycles(analysis.item(node).class).max(0) as u32;
+        let height = &mut analysis.heights[node as usize];
+        *height = (*height).max(below + cycles);
+        below = *height;
+    }
+    for &node in graph.order.iter().rev() {
+        let above = graph.successors(node).iter().map(|edge| analysis.heights[edge.node as usize] + u32::from(edge.latency));
+        let height = above.max().unwrap_or(0);
+        analysis.heights[node as usize] = analysis.heights[node as usize].max(height);
+    }
+}
+
+/// The incoming edges of all nodes of a graph.
+struct Predecessors {
+    /// For each node, the index in `nodes` of its first predecessor; the last element is the number of edges.
+    first: Vec<u32>,
+    /// The predecessors of all nodes, node by node.
+    nodes: Vec<u32>,
+}
+
+impl Predecessors {
+    /// Collects the incoming edges of all nodes.
+    fn new(graph: &Graph) -> Predecessors {
+        let mut first = vec![0_u32; graph.nodes() + 1];
+        for (node, &count) in graph.predecessor_counts().iter().enumerate() {
+            first[node + 1] = first[node] + count;
+        }
+        let mut next = first.clone();
+        let mut nodes = vec![0; first[graph.nodes()] as usize];
+        for from in 0..graph.nodes() as u32 {
+            for edge in graph.successors(from) {
+                let at = &mut next[edge.node as usize];
+                nodes[*at as usize] = from;
+                *at += 1;
+            }
+        }
+        Predecessors { first, nodes }
+    }
+
+    /// Returns the predecessors of a node.
+    fn of(&self, node: u32) -> &[u32] {
+        &self.nodes[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
+    }
+
+    /// Marks a node and everything that it depends on.
+    fn mark(&self, node: u32, needed: &mut [bool]) {
+        let mut stack = vec![node];
+        while let Some(node) = stack.pop() {
+            if !std::mem::replace(&mut needed[node as usize], true) {
+                stack.extend(self.of(node).iter().filter(|&&from| !needed[from as usize]));
+            }
+        }
+    }
+
+    /// Returns, for each node, the number of nodes that are not marked among the node and everything that it depends on. A node that is
+    /// reached on several paths counts several times.
+    fn missing(&self, graph: &Graph, needed: &[bool]) -> Vec<u32> {
+        let mut missing = vec![0_u32; graph.nodes()];
+        for &node in graph.order.iter().filter(|&&node| !needed[node as usize]) {
+            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(missing[from as usize]));
+            missing[node as usize] = before.saturating_add(1);
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::TestRegion;
+    use super::*;
+
+    /// Two rows of eight elements: the sum of a row is subtracted from its elements, then come the exponentials.
+    fn two_rows() -> Vec<String> {
+        let mut lines = Vec::new();
+        for row in [0, 100] {
+            lines.push(format!("FADD R{}, R{}, R{}", row + 40, row, row + 1));
+            lines.extend((2..8).map(|at| format!("FADD R{}, R{}, R{}", row + 40, row + 40, row + at)));
+        }
+        for at in 0..8 {
+            for row in [0, 100] {
+                lines.push(format!("FADD R{}, R{}, -R{}", row + 20 + at, row + at, row + 40));
+                lines.push(format!("MUFU.EX2 R{}, R{}", row + 20 + at, row + 20 + at));
+            }
+        }
+        lines
+    }
+
+    /// Returns the rows of the exponentials in an order, one character each.
+    fn rows(lines: &[String], order: &[usize]) -> String {
+        let text = |&at: &usize| lines[at].strip_prefix("MUFU.EX2 R").map(|rest| if rest.starts_with('1') { '1' } else { '0' });
+        order.iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn the_exponentials_of_one_row_come_first() {
+        let lines = two_rows();
+        let bench = TestRegion::new(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let live_in: Vec<u16> = (0..8).chain(100..108).collect();
+        let live_out: Vec<u16> = (20..28).chain(120..128).collect();
+        let (schedule, _) = bench.run(&BusyUnit, &live_in, &live_out);
+        assert_eq!(rows(&lines, &schedule.order), "0000000011111111");
+        let (usual, _) = bench.run(&WeightedScheduling, &live_in, &live_out);
+        assert!(!usual.length.is_shorter_than(schedule.length), "{:?} {:?}", usual.length, schedule.length);
+        assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::BusyUnit));
+    }
+
+    /// With two warps in step the second row's sums, which fill the stalls of the first row's for a lone warp, come after the first
+    /// exponential: the slots that they would fill belong to the other warp.
+    #[test]
+    fn warps_in_step_leave_stalls_to_each_other() {
+        let lines = two_rows();
+        let mut bench = TestRegion::new(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let sums_before_first_exponential = |bench: &TestRegion| {
+            let (schedule, _) = bench.run(&BusyUnit, &[], &[]);
+            let first = schedule.order.iter().position(|&at| lines[at].starts_with("MUFU")).unwrap();
+            schedule.order[..first].iter().filter(|&&at| lines[at].starts_with("FADD R140")).count()
+        };
+        let alone = sums_before_first_exponential(&bench);
+        bench.settings.warps_in_step = 4;
+        let in_step = sums_before_first_exponential(&bench);
+        assert_eq!((alone, in_step), (7, 0));
+    }
+
+    #[test]
+    fn a_region_without_a_slow_unit_is_ordered_as_by_b() {
+        let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20", "MUFU.RCP R30, R2"];
+        let bench = TestRegion::new(&lines);
+        let (schedule, _) = bench.run(&BusyUnit, &[0, 1, 2], &[11, 21, 30]);
+        let (other, _) = bench.run(&WeightedScheduling, &[0, 1, 2], &[11, 21, 30]);
+        assert_eq!(schedule.order, other.order);
+    }
+}
