@@ -4,7 +4,7 @@
 //! %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT
 //! %3:P = ISETP.NE.AND %2, 0x0, PT             becomes     %3:P, RZ = LOP3.LUT %0, %1, RZ, 0xc0, !PT
 //!
-//! %3:P = ISETP.EQ.AND %2, 0x0, PT             becomes     %4:P, RZ = LOP3.LUT %0, %1, RZ, 0xc0, !PT
+//! %3:P = ISETP.EQ.AND %2, 0x0, PT             becomes     %4:P, %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT
 //!                                                         %3:P = PLOP3.LUT %4, PT, PT, 0xf, 0x0
 //! ```
 //!
@@ -43,25 +43,25 @@ impl Combiner {
         if function.results(logic).len() != 1 || never != Operand::PT.with_signs(Signs::NOT) {
             return None;
         }
-        let tested = |predicate: Operand| Draft {
+        let tested = |predicate: Operand, word: Operand| Draft {
             opcode: Opcode::LOP3,
             modifiers: [Symbol::LUT].into_iter().collect(),
-            operands: smallvec![predicate, Operand::RZ, a, b, c, table, never],
+            operands: smallvec![predicate, word, a, b, c, table, never],
             result_count: 2,
         };
         if !is_inverted {
-            let draft = self.first_encodable(function, inst, [tested(result)])?;
+            let draft = self.first_encodable(function, inst, [tested(result, Operand::RZ)])?;
             self.replace(function, inst, draft, &[logic]);
             return Some(CombineRule::TestOfLogic);
         }
-        if !self.encodability.is_encodable(function, logic, &tested(result)) {
+        if !self.encodability.is_encodable(function, logic, &tested(result, word)) {
             return None;
         }
         let predicate = function.new_value(Class::P);
         let whole = Operand::from(function.whole(predicate));
         self.reads.resize(predicate.position() + 1, 0);
-        // The logic operation reads what it read before; only its result changes.
-        tested(whole).store(function, logic);
+        // The word stays a result: instructions that are dead, and not deleted yet, may read it.
+        tested(whole, function.results(logic)[0]).store(function, logic);
         self.definitions.set(predicate, logic);
         let inversion = Draft {
             opcode: Opcode::PLOP3,
