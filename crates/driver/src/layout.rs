@@ -13,15 +13,25 @@ pub fn run(function: &mut Function, keeps_lines: bool) {
         thread_jumps(function);
     }
     let layout = function.layout.clone();
-    let mut last_line = 0;
-    for (position, &block) in layout.iter().enumerate() {
-        let next = layout.get(position + 1).copied();
-        if !(keeps_lines && is_only_code_of_line(function, &layout[position..], last_line)) {
-            drop_jump_to_next(function, block, next);
-        }
-        let last = function.blocks[block].insts.last();
-        last_line = last.map_or(last_line, |&inst| function.insts[inst].location.line);
+    let keeps: Vec<bool> = if keeps_lines { jumps_for_lines(function, &layout) } else { vec![false; layout.len()] };
+    // Backward, so that the blocks after a block are known to be empty. An empty block is the target of a `BSSY` whose code was threaded away.
+    for (position, &block) in layout.iter().enumerate().rev().filter(|&(position, _)| !keeps[position]) {
+        let is_empty = |block: &Block| function.blocks[*block].insts.is_empty();
+        let next = layout[position + 1..].iter().position(|block| !is_empty(block)).map_or(layout.len(), |count| position + 2 + count);
+        drop_jump_to_next(function, block, &layout[position + 1..next.min(layout.len())]);
     }
+}
+
+/// Returns for each block of the layout whether its last instruction is the only code of its source line.
+fn jumps_for_lines(function: &Function, layout: &[Block]) -> Vec<bool> {
+    let mut last_line = 0;
+    let mut is_kept = |position: usize| {
+        let is_kept = is_only_code_of_line(function, &layout[position..], last_line);
+        let last = function.blocks[layout[position]].insts.last();
+        last_line = last.map_or(last_line, |&inst| function.insts[inst].location.line);
+        is_kept
+    };
+    (0..layout.len()).map(&mut is_kept).collect()
 }
 
 /// Returns whether the last instruction of a block is the only code of its source line: it has another `.loc` than the instructions before
@@ -90,15 +100,16 @@ fn remove_unreachable(function: &mut Function) {
     function.layout.retain(|block| reached[block.position()]);
 }
 
-/// Deletes the jump at the end of `block` to `next`, the next block of the layout, or inverts a conditional branch to it.
-fn drop_jump_to_next(function: &mut Function, block: Block, next: Option<Block>) {
-    let Some(next) = next else { return };
+/// Deletes the jump at the end of `block` to one of `next`, or inverts a conditional branch to it. `next` are the blocks after `block` in the
+/// layout up to the first one with an instruction.
+fn drop_jump_to_next(function: &mut Function, block: Block, next: &[Block]) {
+    let is_next = |target: Option<Block>| target.is_some_and(|target| next.contains(&target));
     let target_of = |function: &Function, inst| {
         function.operands(inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
     };
     let is_branch = |function: &Function, inst| function.insts[inst].is_machine(Opcode::BRA);
     match *function.terminators(block) {
-        [.., last] if is_branch(function, last) && function.insts[last].guard.is_none() && target_of(function, last) == Some(next) => {
+        [.., last] if is_branch(function, last) && function.insts[last].guard.is_none() && is_next(target_of(function, last)) => {
             function.blocks[block].insts.pop();
         }
         // `@P BRA next; BRA other` becomes `@!P BRA other`.
@@ -106,7 +117,7 @@ fn drop_jump_to_next(function: &mut Function, block: Block, next: Option<Block>)
             if is_branch(function, last)
                 && is_branch(function, first)
                 && function.insts[first].modifiers.is_empty()
-                && target_of(function, first) == Some(next) =>
+                && is_next(target_of(function, first)) =>
         {
             let guard = function.insts[first].guard.map(|guard| Guard { negated: !guard.negated, ..guard });
             function.insts[last].guard = guard;

@@ -28,6 +28,9 @@
 //! %1 = LOP3.LUT %0[1], 0x80000000, RZ, 0x3c, !PT
 //! %2:R2 = PACK %0[0], %1
 //! %4:R2 = DADD %2, %3                                       becomes   %4:R2 = DADD -%0, %3
+//!
+//! %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT
+//! %3:P = ISETP.NE.AND %2, 0x0, PT                           becomes   %3:P, RZ = LOP3.LUT %0, %1, RZ, 0xc0, !PT
 //! ```
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
@@ -42,6 +45,7 @@ mod inversions;
 mod logic;
 mod signs;
 mod sums;
+mod tests_of_logic;
 mod wide_signs;
 mod wide_sums;
 
@@ -85,11 +89,13 @@ pub enum CombineRule {
     Inversion,
     /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
+    /// A comparison of the result of a logic operation with zero becomes the predicate result of the logic operation.
+    TestOfLogic,
 }
 
 impl CombineRule {
     /// All rules.
-    pub const ALL: [CombineRule; 12] = [
+    pub const ALL: [CombineRule; 13] = [
         CombineRule::Logic,
         CombineRule::TrivialLogic,
         CombineRule::Sum,
@@ -102,6 +108,7 @@ impl CombineRule {
         CombineRule::Condition,
         CombineRule::Inversion,
         CombineRule::WideSign,
+        CombineRule::TestOfLogic,
     ];
 }
 
@@ -132,6 +139,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
             let rule = match opcode {
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
+                Opcode::ISETP => combiner.combine_test_of_logic(function, inst),
                 Opcode::PLOP3 => combiner.combine_condition(function, inst),
                 Opcode::VIMNMX => combiner.combine_min_max(function, inst),
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),

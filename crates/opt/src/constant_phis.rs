@@ -20,14 +20,27 @@
 //! read the register of a constant: it could only be in one of the tuples, and every other would need a copy of it. Words of constant banks
 //! count as constants here. Other instructions can often read a constant without a tuple.
 //!
+//! A guarded instruction whose result is a constant where the guard is false overwrites the register of the constant. If the constant has
+//! other readers, or is in a register since an earlier block, that register has to be copied first, and the constant keeps the register
+//! from the value that should be there. The constant is therefore loaded again right before the instruction:
+//!
+//! ```text
+//! bb0:  %1 = MOV 0x0                                        bb0:  @%0 BRA bb2 ; BRA bb1
+//!       @%0 BRA bb2 ; BRA bb1                               bb1:  %5 = MOV 0x0
+//! bb1:  @%2 %3 = LDS [%8+0x0], (else %1)          becomes         @%2 %3 = LDS [%8+0x0], (else %5)
+//!       @%2 %4 = LDS [%8+0x4], (else %1)                          %6 = MOV 0x0
+//!                                                                 @%2 %4 = LDS [%8+0x4], (else %6)
+//! ```
+//!
 //! **Before** and **after**: SSA, all instructions encodable. Moves and packs that only the replaced sources read are deleted. The cost is
 //! linear in the size of the function.
 
 use oriole_ir::analysis::ControlFlow;
-use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Target, Value};
-use oriole_isa::{Opcode, Pipe};
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Target, Value};
+use oriole_isa::{Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
 
@@ -38,7 +51,7 @@ const MIN_WIDE_PHI_REGISTERS: u8 = 4;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of sources of phis and packs that became constants.
+    /// Number of sources of phis and packs that became constants, and of constants that are loaded again for guarded instructions.
     pub sources: usize,
     /// Number of moves and packs that were deleted.
     pub removed: usize,
@@ -59,6 +72,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             });
         }
     }
+    stats.sources += reload_tied_constants(function, &definitions);
     if stats.sources > 0 {
         stats.removed = remove_unread_constants(function);
     }
@@ -107,6 +121,55 @@ fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> u
         }
     }
     replaced
+}
+
+/// Loads the constants that guarded instructions keep where their guard is false right before these instructions, if the register of the
+/// constant would have to be copied. Returns the number of constants loaded.
+fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> usize {
+    let is_tied = |operand: &Operand| matches!(operand.role, Role::Tied(_));
+    let has_ties = |&inst: &Inst| function.sources(inst).iter().any(is_tied);
+    let mut reads = vec![0_u32; function.values.len()];
+    let mut homes: Vec<Option<Block>> = vec![None; function.values.len()];
+    let mut tied: Vec<(Block, Inst)> = Vec::new();
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            for_each_read(function, inst, |value| reads[value.position()] += 1);
+            function.defined(inst).for_each(|value| homes[value.position()] = Some(block));
+        }
+        tied.extend(function.blocks[block].insts.iter().copied().filter(has_ties).map(|inst| (block, inst)));
+    }
+    let mut loads: FxHashMap<Inst, SmallVec<[Inst; 2]>> = FxHashMap::default();
+    for &(block, inst) in &tied {
+        for number in 0..function.sources(inst).len() {
+            let source = function.sources(inst)[number];
+            let Some(part) =
+                source.part().filter(|part| is_tied(&source) && source.signs.is_empty() && *part == function.whole(part.value))
+            else {
+                continue;
+            };
+            let is_word = function.values[part.value].file == RegFile::General && function.values[part.value].width == 1;
+            let is_shared = reads[part.value.position()] > 1 || homes[part.value.position()] != Some(block);
+            if !is_word || !is_shared {
+                continue;
+            }
+            let Some(KnownWord::Integer(word)) = definitions.known_content(function, part) else { continue };
+            let value = function.new_value(function.values[part.value]);
+            let result = Operand::from(function.whole(value));
+            let load = function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), None, &[result, word.into()], 1);
+            function.insts[load].location = function.insts[inst].location;
+            function.sources_mut(inst)[number] = Operand { kind: result.kind, ..source };
+            loads.entry(inst).or_default().push(load);
+        }
+    }
+    if loads.is_empty() {
+        return 0;
+    }
+    for block in tied.iter().map(|&(block, _)| block).collect::<std::collections::BTreeSet<Block>>() {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let with_loads = |inst: Inst| loads.get(&inst).into_iter().flatten().copied().chain([inst]);
+        function.blocks[block].insts = insts.into_iter().flat_map(with_loads).collect();
+    }
+    loads.values().map(SmallVec::len).sum()
 }
 
 /// For each value and predecessor, returns the number of phis that have the value as their source for the predecessor.

@@ -121,8 +121,9 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
+    let waiting: FxHashSet<Block> = insert_yields::waiting_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
-        regions.iter().copied().filter(|region| always_reconverges(function, &flow, &analyses.loops, *region)).collect();
+        regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
     WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_synchronizations(function, target, &mut stats);
     insert_barriers(function, &regions);
     stats
@@ -325,18 +326,19 @@ fn passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: &FxHash
 }
 
 /// Returns whether all threads that enter a region are sure to be converged after its barrier. They are not if threads that wait at the
-/// `BSYNC` may be released early: by a `YIELD` in a loop that waits for other threads, or by a thread that has to wait inside the region,
-/// at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed the
-/// `BSYNC`.) So a region with a loop, a call or such an instruction does not qualify.
-fn always_reconverges(function: &Function, flow: &ControlFlow, loops: &Loops, region: ConvergenceRegion) -> bool {
+/// `BSYNC` may be released early: by a `YIELD`, which the header of each loop in `waiting` gets, or by a thread that has to wait inside the
+/// region, at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed
+/// the `BSYNC`.) So a region with such a loop, a call or such an instruction does not qualify. Threads that leave another loop in different
+/// iterations wait for each other, and ptxas relies on that too.
+fn always_reconverges(function: &Function, flow: &ControlFlow, waiting: &FxHashSet<Block>, region: ConvergenceRegion) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
         if block == region.exit || !seen.insert(block) {
             continue;
         }
-        let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
-        if is_in_loop || function.blocks[block].insts.iter().any(|&inst| insert_yields::may_wait_at(function, inst)) {
+        let waits = |&inst: &Inst| insert_yields::may_wait_at(function, inst);
+        if waiting.contains(&block) || function.blocks[block].insts.iter().any(|inst| waits(inst)) {
             return false;
         }
         work.extend(flow.successors(block));

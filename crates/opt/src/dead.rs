@@ -3,7 +3,7 @@
 //! The roots are instructions with side effects: stores, branches, barriers, volatile and acquiring loads. Everything that a root reads,
 //! directly or through other instructions, is live. All other instructions are deleted, including cycles of phis that only feed each other.
 //! Unread results of live instructions are replaced by the zero register where that costs nothing: predicates always, general registers for
-//! atomics. Texture fetches and vector loads read only what is used. The cost is linear in the size of the function.
+//! atomics and logic operations. Texture fetches and vector loads read only what is used. The cost is linear in the size of the function.
 
 mod components;
 mod loads;
@@ -120,7 +120,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, targe
         Op::Machine(opcode) => {
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
-                RegFile::General => opcode.properties().effect == Effect::Updates,
+                RegFile::General => opcode == Opcode::LOP3 || opcode.properties().effect == Effect::Updates,
                 // The uniform result of `ELECT` is the elected lane number, which may be dropped if nothing reads it.
                 RegFile::Uniform => opcode == Opcode::ELECT,
                 RegFile::Convergence | RegFile::Scoreboard => false,

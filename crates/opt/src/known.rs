@@ -62,6 +62,11 @@ impl<'a> OperandFacts<'a> {
         self.function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq(expected.iter().copied())
     }
 
+    /// Returns whether an instruction has this modifier among others.
+    fn has_modifier(&self, inst: Inst, expected: &str) -> bool {
+        self.function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == expected)
+    }
+
     /// Returns the content of a 32-bit operand, if it is a compile-time constant.
     pub(crate) fn word(self, operand: &Operand) -> Option<u32> {
         if !operand.signs.is_empty() {
@@ -283,6 +288,8 @@ impl<'a> OperandFacts<'a> {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
                 _ => any,
             },
+            Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, ".U8") => 0xff,
+            Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, ".U16") => 0xffff,
             // The lowest bits of a left shift are zero.
             Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_modifiers(inst, &[".L", ".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (deeper.upper_bound(&operands[1]).min(any) << bits).min(any) >> bits << bits,

@@ -109,7 +109,10 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
         (Opcode::LOP3, [Symbol::LUT]) => {
             let table = word(3) as u8;
             let at = |bit: u32| table_output(table, [0, 1, 2].map(|at| word(at) >> bit & 1 != 0));
-            ((0..32).fold(0, |result, bit| result | u64::from(at(bit)) << bit), 0)
+            let word: u64 = (0..32).fold(0, |result, bit| result | u64::from(at(bit)) << bit);
+            // With two results, the first is the predicate: whether the word is not zero, or the predicate source holds.
+            let is_test = function.results(inst).len() == 2;
+            (if is_test { u64::from(word != 0 || read(state, &sources[4]) == 1) } else { word }, 0)
         }
         (Opcode::PRMT, []) => {
             let pair = word(2) << 32 | word(0);
@@ -345,6 +348,12 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
         );
         cases.push((4, wide.replace("%3, RZ, %8", "RZ, RZ, %8"), "%7, %9", &WORDS));
         cases.push((4, wide, "%7, %9", &WORDS));
+    }
+    for relation in ["NE", "NE.U32", "EQ", "EQ.U32"] {
+        for (logic, zero) in [("%0, %1, %2, 0x48", "0x0"), ("%0, 0x3, RZ, 0xc0", "RZ"), ("%0, %1, RZ, 0x3c", "0x0")] {
+            let test = format!("%3:R = LOP3.LUT {logic}, !PT\n%4:P, PT = ISETP.{relation}.AND %3, {zero}, PT\n%5:R = SEL %0, %1, %4");
+            cases.push((3, test, "%5", &WORDS));
+        }
     }
     for zero in ["RZ", "%0"] {
         let inner = format!("%5:R, %6:P, PT = IADD3 %0, %1, RZ\n%7:R, PT, PT = IADD3.X %2, {zero}, RZ, %6, !PT\n");

@@ -87,6 +87,12 @@ fn every_rule_is_applied_and_keeps_results() {
             }
         }
     }
+    for mask in [0x3, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7f_ffff] {
+        for signs in [0x9910, 0x8880, 0xaa10, 0xb321, 0xc410, 0xd510] {
+            let masked = format!("%2:R = LOP3.LUT %0, {mask:#x}, RZ, 0xc0, !PT\n");
+            note(check(&format!("{masked}%3:R = PRMT %2, {signs:#x}, RZ\n%4:R = PRMT %1, {signs:#x}, %2"), "%3, %4"));
+        }
+    }
     for distance in [0, 1, 8, 15, 16, 24, 31] {
         let shifts = format!("%2:R = SHF.R.U32.HI RZ, {distance}, %0\n%3:R = SHF.L.U32 %1, {distance}, RZ\n");
         note(check(&format!("{shifts}%4:R = PRMT %2, 0x7610, %3\n%5:R = PRMT %3, 0x7732, RZ"), "%4, %5"));

@@ -6,7 +6,7 @@
 //! | [`Hints`] | webs (sets of values that should be in related registers to save moves) | choices of registers |
 //! | [`Accumulators`] | accumulators of matrix products that do not fit into the registers together | nothing |
 //! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
-//! | [`Reservations`] | registers that loop-carried values return to | the walk |
+//! | [`Reservations`] | registers that the sources of phis should be defined into | the walk |
 //! | [`PackWindows`] | registers of tuples whose elements are being defined | the walk |
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
@@ -60,7 +60,7 @@ pub(crate) struct Assigner<'a> {
     pub accumulators: &'a Accumulators,
     /// Registers that asynchronous instructions may still read.
     pub in_flight: InFlight,
-    /// Registers that loop-carried values return to.
+    /// Registers that the sources of phis should be defined into.
     pub reservations: Reservations,
     /// Registers of tuples whose elements are being defined.
     pub pack_windows: PackWindows,

@@ -58,13 +58,18 @@ impl Assigner<'_> {
     }
 
     /// Returns the predecessor whose exit state a block starts with, so that the edge from it needs no moves: among the visited ones, the
-    /// one in the deepest loop, which is executed most often, and rather not one that calls a slow path. `None` if none was visited.
+    /// one in the deepest loop, which is executed most often, rather not one that calls a slow path, and rather one with another successor.
+    /// Moves on the edge from that one would need a block of their own, with a branch; other moves are at the end of the predecessor. `None`
+    /// if none was visited.
     fn base_predecessor(&self, block: Block) -> Option<Block> {
         let flow = &self.inputs.flow;
         let place = flow.graph.position(block);
         let visited = flow.graph.predecessors(block).iter().copied().filter(|&from| flow.graph.position(from) < place);
         let is_slow = |from: Block| self.function.blocks[from].insts.iter().any(|&inst| self.function.calls_slow_path(inst));
-        visited.max_by_key(|&from| (flow.loops.depth(from), !is_slow(from), flow.graph.position(from)))
+        visited.max_by_key(|&from| {
+            let has_other_successor = flow.graph.successors(from).len() > 1;
+            (flow.loops.depth(from), !is_slow(from), has_other_successor, flow.graph.position(from))
+        })
     }
 
     /// Prepares the registers at a loop header. If the loop needs more registers than are usable, drops values that are live through the

@@ -1,4 +1,4 @@
-//! Reserves the registers that loop-carried values return to at the end of an iteration.
+//! Reserves the registers that the sources of phis should be defined into.
 //!
 //! A loop-carried value should be defined directly into the register of its phi; otherwise it has to be moved there at the end of the
 //! iteration. While the old content of that register is dead and the new value is not computed yet, the register is free, and a value that
@@ -11,11 +11,22 @@
 //!       .. = IADD3 %1, %3
 //! ```
 //!
+//! The same holds where branches join. If one path changes a value and the other one does not, the changed value should be defined into the
+//! register of the old one, which is dead on the path that changes it:
+//!
+//! ```text
+//! bb0:  .. R4 ..                    @P0 BRA bb2 ; BRA bb1
+//! bb1:  %1 = VIADD R4, 0x1          R4 is dead here
+//!       %2 = IADD3 .., ..           should be defined into R4
+//!       STS [%1], ..                BRA bb2
+//! bb2:  R4 = PHI R4, bb0, %2, bb1
+//! ```
+//!
 //! The register is therefore reserved in the block that defines the new value. Values that die before that definition may take it, and
 //! prefer it to other registers. Values that live longer take other registers, unless the function would need more registers because of
 //! that.
 
-use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo, RegFile, Value};
+use oriole_ir::{Block, Function, Op, Operand, Pseudo, RegFile, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::hints::Hints;
@@ -32,8 +43,8 @@ const MAX_REGISTERS: u16 = 256;
 /// The reservations of the block that is being walked.
 #[derive(Clone, Default)]
 pub(crate) struct Reservations {
-    /// Loop-carried values, and values that are packed into such values.
-    carried_values: FxHashSet<Value>,
+    /// Sources of phis, and values that are packed into such values.
+    joined_values: FxHashSet<Value>,
     /// Number of registers that the function needs even without reservations, rounded up to an allocation unit.
     needed_registers: u32,
     /// The registers that are reserved in the block, with the values that are defined into them.
@@ -49,7 +60,7 @@ pub(crate) struct Reservations {
 struct ReservedRegister {
     /// The reserved register.
     register: Reg,
-    /// The loop-carried value that is defined later in the block.
+    /// The source of a phi that is defined later in the block.
     value: Value,
     /// Position of the instruction that defines the value.
     position: u32,
@@ -64,30 +75,24 @@ pub(crate) struct RegisterChoice {
 }
 
 impl Reservations {
-    /// Finds the loop-carried values of a register file. No block has reservations yet.
+    /// Finds the sources of the phis of a register file. No block has reservations yet.
     pub fn find(function: &Function, flow: &Flow, liveness: &Liveness, file: RegFile) -> Reservations {
         let mut found = Reservations::default();
-        for around in flow.reverse_post_order().iter().filter_map(|&block| flow.loops.innermost(block).map(|around| (block, around))) {
-            let (header, around) = around;
-            if flow.loops.get(around).header != header {
-                continue;
-            }
-            for &phi in function.phis(header) {
-                for pair in function.sources(phi).chunks_exact(2) {
-                    let is_carried = matches!(pair[1].kind, OperandKind::Block(from) if flow.loops.contains(around, from));
-                    found.carried_values.extend(part_in_file(function, &pair[0], file).filter(|_| is_carried).map(|part| part.value));
-                }
+        for &block in flow.reverse_post_order() {
+            for &phi in function.phis(block) {
+                let sources = function.sources(phi).chunks_exact(2).filter_map(|pair| part_in_file(function, &pair[0], file));
+                found.joined_values.extend(sources.map(|part| part.value));
             }
         }
-        if found.carried_values.is_empty() {
+        if found.joined_values.is_empty() {
             return found;
         }
         for file_inst in liveness.file_insts().iter().rev() {
             let is_pack = matches!(function.insts[file_inst.inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
             let mut results = function.results(file_inst.inst).iter().filter_map(Operand::value);
-            if is_pack && results.any(|value| found.carried_values.contains(&value)) {
+            if is_pack && results.any(|value| found.joined_values.contains(&value)) {
                 let sources = function.sources(file_inst.inst).iter().filter_map(|source| part_in_file(function, source, file));
-                found.carried_values.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
+                found.joined_values.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
             }
         }
         found.needed_registers = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(ALLOCATION_UNIT);
@@ -99,14 +104,14 @@ impl Reservations {
         self.reserved_registers.clear();
         self.last_uses.clear();
         self.reserved = RegisterSet::EMPTY;
-        if self.carried_values.is_empty() {
+        if self.joined_values.is_empty() {
             return;
         }
         for &file_inst in liveness.file_insts_of(block) {
             if matches!(function.insts[file_inst.inst].op, Op::Pseudo(_)) {
                 continue;
             }
-            for write in liveness.writes(file_inst).iter().filter(|write| self.carried_values.contains(&write.value)) {
+            for write in liveness.writes(file_inst).iter().filter(|write| self.joined_values.contains(&write.value)) {
                 let width = function.values[write.value].width;
                 let place = hints.hinted_register(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS);
                 let Some(place) = place else { continue };

@@ -11,7 +11,7 @@
 //!   exempt if it has only one back edge: all threads that start another iteration arrive over that edge;
 //! - **loops**: if a divergent branch does not reconverge inside a loop, threads leave the loop in different iterations. A value computed
 //!   in the loop may be uniform in each iteration, but a use after the loop sees values of different iterations, so values used there are
-//!   divergent (temporal divergence).
+//!   divergent (temporal divergence). Constants are the same in every iteration and stay uniform.
 //!
 //! The result is conservative: a value may be reported divergent although it is uniform. It requires SSA form.
 //!
@@ -438,13 +438,21 @@ impl Spread<'_> {
     }
 }
 
+/// Returns whether the results of an instruction are the same whenever it is executed: it computes them from no register and no memory.
+fn is_constant(function: &Function, inst: Inst) -> bool {
+    let Op::Machine(opcode) = function.insts[inst].op else { return false };
+    let is_fixed = |operand: &Operand| !matches!(operand.kind, OperandKind::Value(_) | OperandKind::Name(_));
+    opcode.properties().effect == Effect::None && function.used(inst).next().is_none() && function.sources(inst).iter().all(is_fixed)
+}
+
 /// Returns, for each loop, the values that it defines outside of inner loops and that are used outside of it, with the depth of the
 /// outermost loop that they leave. The list is sorted by descending depth, so the outermost are last.
 fn find_escaping(function: &Function, loops: &Loops, def_use: &DefUse) -> IndexVec<LoopId, Vec<(u32, Value)>> {
     let mut escaping: IndexVec<LoopId, Vec<(u32, Value)>> = IndexVec::filled(loops.len(), Vec::new());
     for &block in &function.layout {
         let Some(home) = loops.innermost(block) else { continue };
-        for value in function.blocks[block].insts.iter().flat_map(|&inst| function.defined(inst)) {
+        let varying = function.blocks[block].insts.iter().filter(|&&inst| !is_constant(function, inst));
+        for value in varying.flat_map(|&inst| function.defined(inst)) {
             let mut common = Some(home);
             for user in def_use.uses(value).iter().filter_map(|found| def_use.block(found.inst)).filter(|&user| user != block) {
                 while let Some(id) = common

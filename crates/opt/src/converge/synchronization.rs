@@ -1,8 +1,8 @@
 //! Synchronizations of the warp: inserts a `WARPSYNC` where an instruction needs the whole warp, and deletes those that are redundant.
 //!
 //! A `WARPSYNC` of all threads is redundant where the warp is converged: in code that no divergent branch and no call leads to, after
-//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if the region has no loops and nothing in it
-//! waits. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
+//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if nothing in the region waits. One
+//! that also orders memory (`bar.warp.sync`) becomes a `NOP` there. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
 //! is inserted before them.
 
 use oriole_ir::analysis::{ControlFlow, PostDominators};
@@ -69,8 +69,8 @@ impl WarpConvergence<'_> {
         added
     }
 
-    /// Deletes each `WARPSYNC` of all threads in code where the warp is converged, unless it also orders memory. Returns the number of
-    /// instructions deleted.
+    /// Deletes each `WARPSYNC` of all threads in code where the warp is converged. One that also orders memory becomes a `NOP`, across which
+    /// no memory access moves, as in ptxas' code. Returns the number of instructions deleted or replaced.
     fn remove_synchronizations(&self, function: &mut Function) -> usize {
         let definitions = Definitions::compute(function);
         let has_synchronization =
@@ -79,21 +79,28 @@ impl WarpConvergence<'_> {
             return 0;
         }
         let starts_diverged = self.diverged_blocks(function, &definitions);
-        let mut removed = 0;
+        let (mut removed, mut replaced) = (0, 0);
         for &block in self.flow.reverse_post_order() {
             let mut is_diverged = starts_diverged[block.position()];
             let mut insts = std::mem::take(&mut function.blocks[block].insts);
             let before = insts.len();
             insts.retain(|&inst| {
-                let is_redundant =
-                    !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
+                let is_redundant = !is_diverged && is_full_synchronization(function, &definitions, inst);
                 is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
+                if is_redundant && function.insts[inst].memory.is_some() {
+                    // The threads of a converged warp access memory in program order, so only the scheduler has to keep the order.
+                    function.insts[inst].op = Op::Machine(Opcode::NOP);
+                    function.insts[inst].modifiers = Symbols::new();
+                    function.set_operands(inst, &[], 0);
+                    replaced += 1;
+                    return true;
+                }
                 !is_redundant
             });
             removed += before - insts.len();
             function.blocks[block].insts = insts;
         }
-        removed
+        removed + replaced
     }
 
     /// Returns, for each block, whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a

@@ -108,12 +108,17 @@ fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, dep
         (Opcode::PRMT, [], [a, selectors, c]) => {
             let selectors = known.word(selectors)?;
             let selector = |at: usize| (selectors >> (BYTES * at) & 0xf) as usize;
-            // A selector with its upper bit set gives copies of a sign.
-            if (0..BYTES).any(|at| selector(at) >= 2 * BYTES) {
-                return None;
-            }
             let pair = [of(a), of(c)];
-            Some(std::array::from_fn(|at| pair[selector(at) / BYTES][selector(at) % BYTES]))
+            let byte = |at: usize| {
+                let (word, byte) = (selector(at) / BYTES % 2, selector(at) % BYTES);
+                if selector(at) < 2 * BYTES {
+                    return Some(pair[word][byte]);
+                }
+                // A selector with its upper bit set gives copies of the sign of the byte, which is zero if the word is small enough.
+                let is_small = pair[word][byte] == ByteSource::Zero || known.upper_bound([a, c][word]) < 0x80 << (8 * byte);
+                is_small.then_some(ByteSource::Zero)
+            };
+            Some([byte(0)?, byte(1)?, byte(2)?, byte(3)?])
         }
         (Opcode::LOP3, [Symbol::LUT], [a, b, _, table, never])
             if table.integer() == Some(LUT_AND) && *never == Operand::PT.inverted_predicate() =>
