@@ -64,8 +64,8 @@ impl Form {
     }
 
     /// Returns whether a 32-bit register may hold a generic or global address, which is then zero-extended. ptxas 13.0.88 requires 64 bits
-    /// only where an instruction existed before such registers were common (`ld`, `st`, `atom`, `mbarrier.init`, ...). Programs rely on that
-    /// for instructions that always address shared memory: `ldmatrix` and `cp.async.mbarrier.arrive` without `.shared`.
+    /// in the instructions listed here only. Programs rely on that where an instruction always accesses shared memory: `ldmatrix` and
+    /// `cp.async.mbarrier.arrive` without `.shared`.
     pub fn zero_extends_addresses(&self) -> bool {
         match self.opcode {
             Opcode::Prefetch => self.has(Modifier::Tensormap),
