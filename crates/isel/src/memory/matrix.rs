@@ -8,7 +8,6 @@ use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::address::OffsetRange;
-use super::modifiers::AccessSpace;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -36,16 +35,16 @@ fn shape(ptx: &Ptx<'_>) -> (String, u8) {
     (format!("{element}{layout}{count}"), each * number)
 }
 
-/// Returns the address in shared memory. Without a state space the address is generic; its lower half is the shared address.
-fn address(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Operand, i64), Unsupported> {
-    let address = select.address(operand, AccessSpace::Shared, OffsetRange::ACCESS)?;
+/// Returns the address in shared memory, converted from a generic one if the instruction names no state space.
+fn address(select: &mut Select<'_>, ptx: &Ptx<'_>, operand: ast::Operand) -> Result<(Operand, i64), Unsupported> {
+    let address = select.shared_address(ptx, operand, OffsetRange::ACCESS)?;
     Ok((select.low(address.base), address.offset))
 }
 
 /// Selects `ldmatrix`.
 pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (shape, count) = shape(ptx);
-    let (base, offset) = address(select, ptx.operand(1))?;
+    let (base, offset) = address(select, ptx, ptx.operand(1))?;
     let class = Class::new(RegFile::General, count);
     let value = select.b.define(class, &format!("LDSM{shape} $, [{{}}+{{}}]"), &[base, offset.into()]);
     select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));
@@ -65,7 +64,7 @@ pub(crate) fn store_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         parts.push(select.in_register(part));
     }
     let value = if count == 1 { parts[0] } else { select.b.pack(Class::new(RegFile::General, count), &parts) };
-    let (base, offset) = address(select, ptx.operand(0))?;
+    let (base, offset) = address(select, ptx, ptx.operand(0))?;
     select.b.emit(&format!("STSM{shape} [{{}}+{{}}], {{}}"), &[base, offset.into(), value]);
     select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));
     Ok(())

@@ -63,6 +63,35 @@ impl Form {
         self.get(slot).and_then(Modifier::scalar_type)
     }
 
+    /// Returns whether a 32-bit register may hold a generic or global address, which is then zero-extended. ptxas 13.0.88 requires 64 bits
+    /// in the instructions listed here only. Programs rely on that where an instruction always accesses shared memory: `ldmatrix` and
+    /// `cp.async.mbarrier.arrive` without `.shared`.
+    pub fn zero_extends_addresses(&self) -> bool {
+        match self.opcode {
+            Opcode::Prefetch => self.has(Modifier::Tensormap),
+            Opcode::Ld
+            | Opcode::Ldu
+            | Opcode::St
+            | Opcode::Atom
+            | Opcode::Red
+            | Opcode::Prefetchu
+            | Opcode::Applypriority
+            | Opcode::Discard
+            | Opcode::MultimemLdReduce
+            | Opcode::MultimemRed
+            | Opcode::MultimemSt
+            | Opcode::MbarrierInit
+            | Opcode::MbarrierInval
+            | Opcode::MbarrierExpectTx
+            | Opcode::MbarrierCompleteTx
+            | Opcode::MbarrierArrive
+            | Opcode::MbarrierArriveDrop
+            | Opcode::MbarrierTestWait
+            | Opcode::MbarrierTryWait => false,
+            _ => true,
+        }
+    }
+
     /// Returns whether a condition of the table holds for the modifiers.
     pub fn fulfils(&self, condition: &[Atom]) -> bool {
         fulfils(&self.modifiers, condition)

@@ -78,7 +78,7 @@ pub(crate) struct MatchContext<'a> {
 /// Matches the operands with a form; the caller has checked their number.
 pub(crate) fn match_form(form: &Form, cx: &MatchContext<'_>) -> Result<(), Mismatch> {
     for (position, (wanted, given)) in form.operands.iter().zip(&cx.scratch.operands).enumerate() {
-        match_operand(&wanted.shape, *given, cx).map_err(|(part, reason)| Mismatch { operand: position, part, reason })?;
+        match_operand(form, &wanted.shape, *given, cx).map_err(|(part, reason)| Mismatch { operand: position, part, reason })?;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ pub(crate) fn match_form(form: &Form, cx: &MatchContext<'_>) -> Result<(), Misma
 type Fit = Result<(), (ParsedOperand, Reason)>;
 
 /// Matches one operand with the syntax that the form requires.
-fn match_operand(wanted: &FormShape, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
+fn match_operand(form: &Form, wanted: &FormShape, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     match wanted {
         FormShape::Value(value) => match given.facts {
             OperandFacts::Pair(_) => Err((given, Reason::Pair)),
@@ -119,7 +119,7 @@ fn match_operand(wanted: &FormShape, given: ParsedOperand, cx: &MatchContext<'_>
             }
             match_texture_mode(base, rest, parts[0], cx)?;
             match base {
-                FormBase::Address(space) => match_address(*space, parts[0], cx)?,
+                FormBase::Address(space) => match_address(form, *space, parts[0], cx)?,
                 FormBase::Reference(value) => match_value(value, plain_reference(parts[0]), cx)?,
             }
             rest.iter().zip(&parts[1..]).try_for_each(|(value, &part)| match_value(value, part, cx))
@@ -457,14 +457,14 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: ParsedOperand, 
 }
 
 /// Matches the base of an address with a state space: width of a register, or space of a variable.
-fn match_address(space: AddressSpace, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
+fn match_address(form: &Form, space: AddressSpace, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let no = |reason| Err((given, reason));
     match given.facts {
         OperandFacts::AddressRegister { ty, .. } => {
             let holds = matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
             let width = match ty.bits() {
                 64 => space != AddressSpace::Tmem,
-                32 => space.takes_32_bit_addresses(),
+                32 => space.takes_32_bit_addresses() || form.zero_extends_addresses(),
                 _ => false,
             };
             if holds && width { Ok(()) } else { no(Reason::AddressRegister(space)) }

@@ -38,7 +38,7 @@ impl Decoder<'_> {
             space @ (Space::Shared | Space::SharedCluster) => space,
             _ => Space::Generic,
         };
-        let address = self.address(ptx.operand(first), space)?;
+        let address = self.address_in_shared(ptx.operand(first), space)?;
         let count = match (kind, ptx.operands.get(first + 1)) {
             (MbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
             (MbarrierKind::TestState, Some(&state)) => self.source(state, ScalarType::U64)?,

@@ -154,8 +154,8 @@ impl Decoder<'_> {
         };
         let nowhere = Address { space: Space::Shared, base: self.zero(), offset: 0, in_frame: false };
         let (address, registers, results) = match kind {
-            MatrixKind::Load => (self.address(ptx.operand(1), self.space(ptx))?, None, Some(ptx.operand(0))),
-            MatrixKind::Store => (self.address(ptx.operand(0), self.space(ptx))?, Some(ptx.operand(1)), None),
+            MatrixKind::Load => (self.address_in_shared(ptx.operand(1), self.space(ptx))?, None, Some(ptx.operand(0))),
+            MatrixKind::Store => (self.address_in_shared(ptx.operand(0), self.space(ptx))?, Some(ptx.operand(1)), None),
             MatrixKind::Move => (nowhere, Some(ptx.operand(1)), Some(ptx.operand(0))),
         };
         let mut sources: Vec<Source> = Vec::new();

@@ -260,4 +260,24 @@ impl Decoder<'_> {
         };
         Ok(Address { space, ..place })
     }
+
+    /// Decodes the address of an instruction that accesses shared memory only. Without a state space it is generic; of a 32-bit register,
+    /// which has no window, the value is the address in shared memory.
+    pub(crate) fn address_in_shared(&mut self, operand: ast::Operand, space: Space) -> Decode<Address> {
+        let address = self.address(operand, space)?;
+        Ok(if address.space == Space::Generic && self.has_32_bit_base(operand) {
+            Address { space: Space::Shared, ..address }
+        } else {
+            address
+        })
+    }
+
+    /// Returns whether an address in brackets is a 32-bit register, perhaps with an offset.
+    fn has_32_bit_base(&self, operand: ast::Operand) -> bool {
+        let ast::Operand::Address(position) = operand else { return false };
+        match self.body.addresses[position as usize].base {
+            AddressBase::Register(register) | AddressBase::Element(register, _) => self.body.declaration_of(register).ty.bits() == 32,
+            _ => false,
+        }
+    }
 }

@@ -11,7 +11,7 @@ use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
 use oriole_sem::format::{BF16, F16, F32, F64, Format, Rounding};
 
-use crate::sass::site::{Input, Operands, Site};
+use crate::sass::site::{self, Input, Operands, Site};
 use crate::sass::step::{Action, Built, Unsupported, compute};
 use crate::sass::warp::{Destination, Lanes, Source, Warp, WideLanes, WideSource, lanes_of};
 
@@ -313,10 +313,19 @@ pub fn extreme3(site: &Site<'_>) -> Built {
     }))
 }
 
-/// An operand of two singles in a register pair.
+/// The registers of an operand of two singles.
+#[derive(Clone, Copy)]
+enum PairSource {
+    /// A single for each half.
+    Two(WideSource),
+    /// One single for both halves: `R6.F32`, or a number.
+    Both(Source),
+}
+
+/// An operand of two singles.
 #[derive(Clone, Copy)]
 struct Pair {
-    source: WideSource,
+    source: PairSource,
     /// Whether the halves are exchanged (`.LO_HI`).
     swapped: bool,
     /// Bits to keep: clears signs for `|x|`.
@@ -327,19 +336,26 @@ struct Pair {
 
 impl Pair {
     fn of(operands: &mut Operands<'_>) -> Result<Pair, Unsupported> {
-        let is_literal = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Float(..)));
-        let mut input = operands.wide_input()?;
-        if let (true, WideSource::Immediate(bits)) = (is_literal, input.source) {
-            input.source = WideSource::Immediate(bits << 32 | bits & 0xffff_ffff);
-        } else if !operands.last_has(".HI_LO") && !operands.last_has(".LO_HI") {
-            return Err(Unsupported("one single for both halves of a pair".into()));
-        }
+        let next = operands.peek();
+        let is_literal = matches!(next.map(|operand| &operand.value), Some(OperandValue::Float(..)));
+        let is_single = next.is_some_and(|operand| site::suffixes(operand).any(|suffix| suffix == ".F32"));
+        let (source, absolute, negate) = if is_literal || is_single {
+            let input = operands.input()?;
+            (PairSource::Both(input.source), input.absolute, input.negate)
+        } else {
+            let input = operands.wide_input()?;
+            (PairSource::Two(input.source), input.absolute, input.negate)
+        };
         let both = |on: bool| if on { 0x8000_0000_8000_0000 } else { 0 };
-        Ok(Pair { source: input.source, swapped: operands.last_has(".LO_HI"), keep: !both(input.absolute), flip: both(input.negate) })
+        Ok(Pair { source, swapped: operands.last_has(".LO_HI"), keep: !both(absolute), flip: both(negate) })
     }
 
     fn read(self, warp: &Warp) -> WideLanes {
-        warp.read_wide(self.source).map(|value| {
+        let values = match self.source {
+            PairSource::Two(source) => warp.read_wide(source),
+            PairSource::Both(source) => warp.read(source).map(|value| u64::from(value) << 32 | u64::from(value)),
+        };
+        values.map(|value| {
             let value = (value & self.keep) ^ self.flip;
             if self.swapped { value.rotate_left(32) } else { value }
         })
@@ -348,7 +364,7 @@ impl Pair {
 
 /// `FADD2 d, a, b`, `FMUL2 d, a, b`, `FFMA2 d, a, b, c`: the operation on both halves of register pairs.
 pub fn pairs<const N: usize, O: Operation<N>>(site: &Site<'_>) -> Built {
-    accept_with(site, &MODES, &[".F32x2", ".HI_LO", ".LO_HI"])?;
+    accept_with(site, &MODES, &[".F32", ".F32x2", ".HI_LO", ".LO_HI"])?;
     let (mode, zeroing) = mode_and_zeroing(site);
     let mut operands = site.operands();
     let d = operands.wide_destination(2)?;

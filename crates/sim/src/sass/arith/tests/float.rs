@@ -179,6 +179,13 @@ fn pairs_of_singles() {
     assert_eq!((machine.get(6), machine.get(7)), (4.0_f32.to_bits(), 6.0_f32.to_bits()));
     machine.run("FFMA2 R6, R2.F32x2.HI_LO, R4.F32x2.LO_HI, R2.F32x2.HI_LO");
     assert_eq!((machine.get(6), machine.get(7)), (5.0_f32.to_bits(), 8.0_f32.to_bits()));
+    // One single for both halves, in a register or as a number: 1 * 3 + 2 and 2 * 3 + 2.
+    machine.set(8, 1.0_f32.to_bits());
+    machine.set(9, 2.0_f32.to_bits());
+    machine.run("FFMA2 R6, R8.F32x2.HI_LO, R4.F32, 2");
+    assert_eq!((machine.get(6), machine.get(7)), (5.0_f32.to_bits(), 8.0_f32.to_bits()));
+    machine.run("FMUL2 R6, R8.F32x2.HI_LO, -R9.F32");
+    assert_eq!((machine.get(6), machine.get(7)), ((-2.0_f32).to_bits(), (-4.0_f32).to_bits()));
     assert_eq!(eval_on(BLACKWELL, "FHADD.BF16 R0, R1, R2", &[0x3f80, 0x3f80_0000]), 2.0_f32.to_bits());
     assert_eq!(eval_on(BLACKWELL, "FHFMA R0, R1.H1, R2, R3", &[0x4000_0000, 0x4200, 0x3f80_0000]), 7.0_f32.to_bits());
 }
