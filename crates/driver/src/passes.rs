@@ -136,7 +136,6 @@ passes! {
     67  "aggregate",        AtLeast(2), optional, Optimize, aggregate,        "lets one thread perform the atomic operations of a warp on one address";
     68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
     69  "share-constants",  AtLeast(2), optional, Optimize, share_constants,  "loads the constants of a loop before the loop";
-    70  "uniform-constants", AtLeast(2), optional, Optimize, uniform_constants, "loads constants that loops read often into uniform registers";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, insert_yields,    "inserts YIELD into loops that may wait for other threads";
     93  "stagger-products", AtLeast(2), optional, Optimize, stagger_products, "divides groups of warpgroup matrix products, to overlap them with arithmetic";

@@ -101,7 +101,6 @@ macro_rules! machine_facts {
             uniform_registers: u32, "Uniform registers of a warp, without the one that is always zero.";
             shuffle_at_start: u32, "1 if every function starts with a shuffle that no thread executes.";
             nop_before_barrier: u32, "1 if a NOP precedes every barrier of the block.";
-            constant_operands: u32, "1 if the code of ptxas reads constant memory by operands of arithmetic instructions, 0 if only by `LDC` and `ULDC`.";
             max_stall: u32, "Most cycles that an instruction's stall count holds.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
             page_post_schedule: u32, "1 where the description's machine installs a hook for scheduling after allocation, 0 where it opts out.";

@@ -8,9 +8,8 @@
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
 //!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`share_tuples`], [`uniform`], [`if_convert`] and
 //!    [`guard_sums`] optimize; [`reduce`] and
-//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers, [`share_constants`] loads the
-//!    constants of loops before them, and [`uniform_constants`] reads words of constant memory through uniform registers.
-//!    These passes keep instructions legal: before a change they check that the target has an encoding form
+//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the
+//!    constants of loops before them. These passes keep instructions legal: before a change they check that the target has an encoding form
 //!    for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
@@ -60,7 +59,6 @@ pub mod stagger_products;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;
-pub mod uniform_constants;
 pub mod uniform_handles;
 pub mod uniform_numbers;
 pub mod unroll;

@@ -239,13 +239,6 @@ pub(super) fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `uniform-constants`: loads constants that loops read often into uniform registers.
-pub(super) fn uniform_constants(state: &mut FunctionState<'_>) -> PassOutcome {
-    let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::uniform_constants::run(&mut state.function, state.input.hardware, encodability);
-    Ok(())
-}
-
 /// Pass `stagger-products`: divides groups of warpgroup matrix products, so that they overlap with arithmetic.
 pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::stagger_products::run(&mut state.function, state.input.register_limit);

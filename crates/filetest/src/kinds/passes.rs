@@ -12,7 +12,7 @@ use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores, fuse, guard_copies,
     guard_sums, hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, share_tuples, simplify, split_index,
-    stagger_products, straighten, tie_loads, uniform_constants, uniform_handles, uniform_numbers, unroll, vector_loads,
+    stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -105,7 +105,6 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "combine" => _ = combine::run(function, encodability),
         "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
         "guard-sums" => _ = guard_sums::run(function, encodability),
-        "uniform-constants" => _ = uniform_constants::run(function, &Hardware::built_in(target), encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
         "share-tuples" => _ = share_tuples::run(function, target),
         "share-constants" => _ = share_constants::run(function, target),
