@@ -97,7 +97,14 @@ impl Distances {
         let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
         let knobs =
             ScheduleKnobs { search_steps: usize::MAX, permutation_size: LARGEST, permutation_steps: 200_000, ..ScheduleKnobs::default() };
-        let settings = Settings { mode: ScheduleMode::Ilp, stage: AllocationStage::Post, budget: Budget::UNLIMITED, knobs, trace: false };
+        let settings = Settings {
+            mode: ScheduleMode::Ilp,
+            stage: AllocationStage::Post,
+            budget: Budget::UNLIMITED,
+            knobs,
+            warps_in_step: 1,
+            trace: false,
+        };
         let numbers = ValueNumbers::new(function);
         let products = ProductRegisters::on_values(function, &numbers);
         let mut code = numbers.empty();
