@@ -3,7 +3,7 @@
 //! During the allocation each spilled value has its own slot; [`crate::slots`] assigns the offsets again afterwards, so that slots share
 //! memory. Offsets are in bytes from the stack pointer.
 
-use oriole_ir::{Class, Function, MemoryAccess, Opcode, Operand, OperandKind, RegFile, Role, Space, Symbol, Value};
+use oriole_ir::{Function, MemoryAccess, Opcode, Operand, OperandKind, RegFile, Role, Space, Symbol, Value};
 use rustc_hash::FxHashMap;
 
 use crate::emit::Emitter;
@@ -88,7 +88,7 @@ impl SpillFrame {
             return offset;
         }
         let class = function.values[value];
-        let align = slot_align(class);
+        let align = slot_align(u32::from(class.width));
         let offset = function.frame_bytes.next_multiple_of(align);
         function.frame_bytes = offset + 4 * u32::from(class.width);
         function.frame_align = function.frame_align.max(align);
@@ -98,8 +98,10 @@ impl SpillFrame {
 
     /// Creates a slot of `words` words of 4 bytes that belongs to no value, and returns its offset in bytes from the stack pointer.
     pub fn new_private_slot(&mut self, words: u8, function: &mut Function) -> u32 {
-        let offset = function.frame_bytes.next_multiple_of(4);
+        let align = slot_align(u32::from(words));
+        let offset = function.frame_bytes.next_multiple_of(align);
         function.frame_bytes = offset + 4 * u32::from(words);
+        function.frame_align = function.frame_align.max(align);
         self.private_slots.push(PrivateSlot { offset, words: u32::from(words) });
         offset
     }
@@ -184,18 +186,23 @@ impl SpillFrame {
     }
 }
 
-/// Returns the alignment of a slot for values of a class, in bytes: at most 16, the size of the widest load and store.
-pub(crate) fn slot_align(class: Class) -> u32 {
-    4 * u32::from(class.align.min(4))
+/// Returns the alignment in bytes of a slot of `words` words of 4 bytes: that of the widest load and store of at most 16 bytes that fits into
+/// it. So the widths that [`SpillFrame::transfer`] chooses stay valid when the slot gets another offset ([`crate::slots`]).
+pub(crate) fn slot_align(words: u32) -> u32 {
+    match words {
+        0 | 1 => 4,
+        2 | 3 => 8,
+        _ => 16,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use oriole_ir::FunctionKind;
+    use oriole_ir::{Class, FunctionKind};
 
     use super::*;
 
-    /// A slot has the alignment of its value, up to 16 bytes, and so has the frame; slots do not overlap.
+    /// A slot has the alignment of its size, up to 16 bytes, and so has the frame; slots do not overlap.
     #[test]
     fn slots_and_the_frame_are_aligned() {
         let mut function = Function::new("test", FunctionKind::Kernel);
@@ -213,5 +220,6 @@ mod tests {
         assert_eq!(slot(&mut function, values[1]), 8, "the same slot again");
         assert_eq!(aligns[1..], [(8, 16), (8, 20), (16, 48), (16, 48)]);
         assert_eq!((frame.new_private_slot(3, &mut function), function.frame_bytes), (48, 60));
+        assert_eq!((frame.new_private_slot(4, &mut function), function.frame_bytes), (64, 80));
     }
 }

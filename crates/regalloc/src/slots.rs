@@ -44,6 +44,7 @@ impl Assigner<'_> {
         let mut end = first;
         // Temporary slots belong to no value; they come first and are not shared.
         for slot in &frame.private_slots {
+            end = end.next_multiple_of(slot_align(slot.words));
             for word in 0..slot.words {
                 new_offsets.insert(slot.offset + 4 * word, end + 4 * word);
             }
@@ -59,7 +60,7 @@ impl Assigner<'_> {
             }
             let class = self.class_of(interval.value);
             let offset = free.get_mut(&class.width).and_then(Vec::pop).unwrap_or_else(|| {
-                let offset = end.next_multiple_of(slot_align(class));
+                let offset = end.next_multiple_of(slot_align(u32::from(class.width)));
                 end = offset + 4 * u32::from(class.width);
                 offset
             });

@@ -29,7 +29,9 @@ impl Checker<'_> {
         if data.guard.is_some() {
             return error(format!("{inst:?} was put in with a guard"));
         }
-        for (to, from) in self.as_moves(inst).ok_or_else(|| CheckError { message: format!("{inst:?} was put in and is no move") })? {
+        let no_move =
+            || CheckError { message: format!("{inst:?}, {:?} {:?}, was put in and is no move", data.op, self.new.operands(inst)) };
+        for (to, from) in self.as_moves(inst).ok_or_else(no_move)? {
             let Some(wanted) = demands.remove(&to) else { continue };
             match from {
                 MoveSource::Location(at) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
