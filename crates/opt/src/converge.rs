@@ -338,7 +338,7 @@ fn always_reconverges(function: &Function, flow: &ControlFlow, waiting: &FxHashS
             continue;
         }
         let waits = |&inst: &Inst| insert_yields::may_wait_at(function, inst);
-        if waiting.contains(&block) || function.blocks[block].insts.iter().any(|inst| waits(inst)) {
+        if waiting.contains(&block) || function.blocks[block].insts.iter().any(waits) {
             return false;
         }
         work.extend(flow.successors(block));
