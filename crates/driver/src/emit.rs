@@ -184,8 +184,8 @@ impl EmittedCode {
         self.stack_depths.push((offset + INSTRUCTION_BYTES as u32, depth));
     }
 
-    /// Records the instruction at `offset` if it is an exit or an indirect call, or needs a patch. `return_offset`
-    /// returns the return address of the next call; references to the return address become references to this offset in the function.
+    /// Records the instruction at byte `offset` of the function if it is an exit or an indirect call, or needs a patch. `return_offset`
+    /// returns the byte offset in the function to which the next call returns; operands that refer to the return address refer to it.
     fn record_inst(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {

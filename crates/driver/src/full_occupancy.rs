@@ -43,7 +43,8 @@ pub fn plan_for_more_warps(plan: SchedulePlan, allocated: &FunctionState<'_>) ->
 }
 
 /// Returns whether the schedule `more_warps` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more
-/// instructions, takes no longer if all warps are resident, and not much longer alone. `score` estimates the times of a schedule.
+/// instructions, is not slower with all warps resident, and not much slower with one warp. `score` estimates both times of a schedule, in
+/// cycles.
 pub fn is_worth_keeping(
     more_warps: &FunctionState<'_>,
     found: &FunctionState<'_>,

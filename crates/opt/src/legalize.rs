@@ -333,7 +333,8 @@ impl EncodabilityCache {
         is_encodable
     }
 
-    /// Computes the shape of an instruction, including its guard, into the scratch buffer, and returns it.
+    /// Computes the shape of an instruction, the key of the cache (opcode, modifiers, kinds of the operands and of the guard), in the scratch
+    /// buffer, and returns it.
     fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
         self.shape.clear();
         append_shape(function, opcode, modifiers, operands, &mut self.shape);

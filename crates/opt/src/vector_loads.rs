@@ -214,7 +214,7 @@ impl TrailingZeros {
         zeros
     }
 
-    /// Returns the number of trailing zero bits of a register.
+    /// Returns the number of low bits of a register that are known to be zero.
     fn of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }

@@ -78,7 +78,7 @@ impl Assigner<'_> {
     fn make_room_for_loop(&mut self, header: Block) {
         let loops = &self.inputs.flow.loops;
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
-        // The pressure of each block assumes that no value is dropped, so it includes values that are live through the loop.
+        // The register pressure of each block is that without spills, so it includes values that are only live through the loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
         // Values that are in no register before the loop, and are not used in the loop, need no register in it.
         let in_memory = |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();

@@ -50,7 +50,7 @@ impl ResourceSlot {
     }
 }
 
-/// One of the three steps in which the cost of an instruction is added to its block; see the module comment.
+/// A mode of cost evaluation. The cost of an instruction is added to its block by three evaluations, in the order of the variants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CostMode {
     /// Modes 0 and 1 of the published description of ptxas: the instruction's own cost. Resets the state of the previous instruction.
@@ -265,7 +265,8 @@ pub(crate) struct Resources {
 pub(crate) struct Undo {
     /// The contents of the resource slot before the instruction was added.
     before: ResourceSlot,
-    /// Registers that the instruction marked as consumed.
+    /// The registers that the instruction reads for the last time, as pairs of register class and register number. Undoing the instruction
+    /// makes them live again.
     consumed: Vec<(u8, u32)>,
     /// Consumed registers that the instruction wrote, which made them live again.
     revived: Vec<(u8, u32)>,

@@ -209,8 +209,8 @@ fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
     None
 }
 
-/// Removes all definitions of a word of a PTX register if one of its instructions has another result by now. Called before registers are
-/// allocated.
+/// Removes all definitions of a word of a PTX register if one of the instructions recorded as defining it no longer defines the recorded
+/// value, because a pass has changed it. Called before registers are allocated.
 pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) {
     let is_valid = |definition: &WordDefinition| {
         let result = function.results(definition.inst).get(definition.result);

@@ -22,7 +22,7 @@ pub(crate) struct LoopBound {
     pub(crate) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i32,
-    /// The first test of an iteration compares the counter plus this constant.
+    /// Constant that the first exit test of an iteration adds to the counter before it compares the sum with the limit.
     offset: i32,
     /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,

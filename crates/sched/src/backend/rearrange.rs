@@ -35,7 +35,7 @@ pub struct CodeChange {
     pub inst: Inst,
     /// The block that it was in.
     pub from: Block,
-    /// The block that it is in now. Equal to `from` if it was removed.
+    /// The block that contains the instruction now; equal to `from` if the instruction was removed.
     pub to: Block,
     /// The reason for the change.
     pub reason: ChangeReason,

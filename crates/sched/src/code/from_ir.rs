@@ -83,7 +83,7 @@ fn push_sched_barrier(code: &mut SchedCode) {
 }
 
 #[derive(Default)]
-/// The register accesses of one instruction on values.
+/// The SSA values that one instruction reads and writes, before register allocation, as register accesses.
 struct ValueAccesses {
     /// Registers that the instruction reads.
     reads: SmallVec<[RegAccess; 8]>,

@@ -134,7 +134,7 @@ pub(super) struct AttemptSearch<'p> {
     unissued_predecessors: Vec<u32>,
     /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'p>,
-    /// The live registers; not used after register allocation.
+    /// The registers that are live at the current point of the search. Only used before register allocation.
     pressure: LiveRegisters,
     /// State of the register read ports; not used before register allocation.
     ports: PortState,
