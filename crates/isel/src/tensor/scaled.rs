@@ -47,12 +47,12 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>, product: &Product
     let mut arguments = [&product.a, &product.b, &product.c].map(|words| tuple(select, words)).to_vec();
     let mut first = Vec::new();
     if is_sparse {
-        first.push(select.single(ptx, 4)?);
+        first.push(select.source(ptx.operand(4), ScalarType::B32)?);
     }
     if is_scaled {
         let position = if is_sparse { 6 } else { 4 };
-        first.push(select.single(ptx, position)?);
-        let second = select.single(ptx, position + 2)?;
+        first.push(scale(select, ptx, position)?);
+        let second = scale(select, ptx, position + 2)?;
         arguments.push(tuple(select, &first));
         arguments.push(select.in_register(second));
         arguments.push(selectors(select, ptx, position)?);
@@ -95,6 +95,14 @@ fn type_name(ty: ScalarType) -> Option<&'static str> {
         ScalarType::E2m1 => ".E2M1",
         _ => return None,
     })
+}
+
+/// Returns the register with the scales of a matrix.
+fn scale(select: &mut Select<'_>, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
+    match select.elements(ptx.operand(position))[..] {
+        [scale] => select.source(scale, ScalarType::B32),
+        _ => select.unsupported(ptx),
+    }
 }
 
 /// Returns the uniform register with the selectors. All threads of the warp have the same ones.
