@@ -6,8 +6,8 @@
 //! `tests/kernels/video` has 264 instructions and three loads. With 94 registers, five warps are resident on each scheduler; with 18
 //! registers, 16. A lone warp takes 1.16 times as long with 18, but the estimate for all resident warps is bound by the issue slots.
 //!
-//! The search therefore builds a schedule for few registers (mode `reduce-reg`), and keeps it if it takes no longer with all resident warps
-//! and not much longer alone.
+//! The search therefore builds a schedule for few registers (mode `reduce-reg`), and keeps it if it is not slower with all warps resident
+//! and not much slower with one warp.
 
 use oriole_ir::analysis::{ControlFlow, Loops};
 use oriole_ir::{Function, FunctionKind};

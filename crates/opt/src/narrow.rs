@@ -30,7 +30,8 @@ use crate::rewrite::single_register;
 /// Bit mask for the lower 32-bit word of a register pair.
 const LOW_WORD: u8 = 1;
 
-/// Bit mask for both 32-bit words of a register pair, or for all words of another value.
+/// Bit mask for both 32-bit words of a register pair. For a value of any other width, whose words are not told apart, it stands for all of
+/// them.
 const ALL_WORDS: u8 = 3;
 
 /// Numbers of changes that the pass made to a function.

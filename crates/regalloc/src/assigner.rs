@@ -205,7 +205,7 @@ impl<'a> Assigner<'a> {
         self.choose_ignoring_accumulators(value, free)
     }
 
-    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but also in the home registers of accumulators.
+    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], without avoiding the home registers of accumulators.
     fn choose_ignoring_accumulators(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_outside_pack_windows(value, free).or_else(|| self.choose_ignoring_windows(value, free))?;
         if self.walk.definitions[value].is_none() {
@@ -247,8 +247,8 @@ impl<'a> Assigner<'a> {
         avoided.and_then(|_| self.choose_ignoring_windows(value, &allowed))
     }
 
-    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but also among those that are home registers of
-    /// accumulators or set aside for tuples.
+    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], without avoiding the home registers of accumulators and
+    /// the registers set aside for tuples.
     fn choose_ignoring_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)

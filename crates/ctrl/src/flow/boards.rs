@@ -81,8 +81,8 @@ impl Holder<'_> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.inst)
     }
 
-    /// Returns the positions of the waiting instructions that are at or before the holder in the code: they wait for it in the next
-    /// iteration of a loop.
+    /// Returns the positions of those instructions waiting for this holder of a scoreboard that do not come after it in the code: they wait
+    /// in the next iteration of a loop.
     fn waits_in_next_iteration(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= self.inst)
     }

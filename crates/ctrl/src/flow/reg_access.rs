@@ -48,8 +48,8 @@ pub enum Drain {
     Loads,
     /// Loads from tensor memory: the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
     TensorLoads,
-    /// Asynchronous matrix products, until at most this number of their groups (`wgmma.commit_group`) is in flight. The instruction waits
-    /// by itself, without a scoreboard.
+    /// Asynchronous matrix products: the instruction waits until at most this number of their groups (`wgmma.commit_group`) is in flight. It
+    /// needs no scoreboard for that.
     Groups(u32),
 }
 

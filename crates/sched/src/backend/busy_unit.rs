@@ -274,8 +274,8 @@ mod tests {
         assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::BusyUnit));
     }
 
-    /// With two warps in step the second row's sums, which fill the stalls of the first row's for a lone warp, come after the first
-    /// exponential: the slots that they would fill belong to the other warp.
+    /// With four warps in step the second row's sums, which fill the stalls of the first row's for a lone warp, come after the first
+    /// exponential: the slots that they would fill belong to the other warps.
     #[test]
     fn warps_in_step_leave_stalls_to_each_other() {
         let lines = two_rows();
