@@ -4,7 +4,7 @@
 //! to it. All calls must be made from the thread that created the [`Driver`], since the context is current in that thread.
 
 use libloading::{Library, Symbol};
-use oriole_kernel_test::{Element, TensorMap};
+use oriole_kernel_test::{Conversion, Element, Region, TensorMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 
@@ -276,54 +276,107 @@ type EncodeTiled = unsafe extern "C" fn(
     c_int,
 ) -> Status;
 
+/// `cuTensorMapEncodeIm2col`, which drivers have since CUDA 12.0.
+type EncodeColumns = unsafe extern "C" fn(
+    *mut TensorMapBytes,
+    c_int,
+    c_uint,
+    *mut c_void,
+    *const u64,
+    *const u64,
+    *const c_int,
+    *const c_int,
+    c_uint,
+    c_uint,
+    *const c_uint,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> Status;
+
 impl Driver {
     /// Returns the bytes of a tensor map of a buffer at an address.
     pub fn tensor_map(&self, map: &TensorMap, address: DevicePointer) -> Result<Vec<u8>, Error> {
-        // SAFETY: the signature is that of cuda.h for this symbol; the pointer is used only here, while the library is loaded.
-        let encode: Symbol<'_, EncodeTiled> = unsafe { self.library.get(b"cuTensorMapEncodeTiled") }
-            .map_err(|error| plain_error(format!("the CUDA driver cannot make tensor maps: {error}")))?;
         // The numbers of `CUtensorMapDataType`.
-        let ty = match map.element {
-            Element::U8 | Element::S8 => 0,
-            Element::U16 | Element::S16 => 1,
-            Element::U32 => 2,
-            Element::S32 => 3,
-            Element::U64 => 4,
-            Element::S64 => 5,
-            Element::F16 => 6,
-            Element::F32 => 7,
-            Element::F64 => 8,
-            Element::Bf16 => 9,
+        let ty = match (map.element, map.conversion) {
+            (Element::U8 | Element::S8, _) => 0,
+            (Element::U16 | Element::S16, _) => 1,
+            (Element::U32, _) => 2,
+            (Element::S32, _) => 3,
+            (Element::U64, _) => 4,
+            (Element::S64, _) => 5,
+            (Element::F16, _) => 6,
+            (Element::F32, Conversion::None) => 7,
+            (Element::F64, _) => 8,
+            (Element::Bf16, _) => 9,
+            (Element::F32, Conversion::Flush) => 10,
+            (Element::F32, Conversion::Tf32) => 11,
+            (Element::F32, Conversion::Tf32Flush) => 12,
         };
-        // The numbers of `CUtensorMapSwizzle`.
+        // The numbers of `CUtensorMapSwizzle` and `CUtensorMapInterleave`.
         let swizzle = match map.swizzle {
             32 => 1,
             64 => 2,
             128 => 3,
             _ => 0,
         };
+        let interleave = (map.interleave / 16) as c_int;
+        let fill = c_int::from(map.fills_with_nan);
         let mut bytes = TensorMapBytes([0; TENSOR_MAP_BYTES]);
         let mut strides = map.strides();
         strides.push(0);
-        // SAFETY: the arrays have one element for each dimension and live until the call returns; the address is not accessed. No
-        // interleaved layout, no promotion, zeros outside of the tensor.
-        let status = unsafe {
-            encode(
-                &raw mut bytes,
-                ty,
-                map.sizes.len() as c_uint,
-                address as *mut c_void,
-                map.sizes.as_ptr(),
-                strides.as_ptr(),
-                map.box_sizes.as_ptr(),
-                map.steps.as_ptr(),
-                0,
-                swizzle,
-                0,
-                0,
-            )
-        };
-        self.check("cuTensorMapEncodeTiled", status)?;
+        let rank = map.sizes.len() as c_uint;
+        let no_function = |error| plain_error(format!("the CUDA driver cannot make tensor maps: {error}"));
+        match &map.region {
+            Region::Box(box_sizes) => {
+                // SAFETY: the signature is that of cuda.h for this symbol; the pointer is used only here, while the library is loaded.
+                let encode: Symbol<'_, EncodeTiled> = unsafe { self.library.get(b"cuTensorMapEncodeTiled") }.map_err(no_function)?;
+                // SAFETY: the arrays have one element for each dimension and live until the call returns; the address is not accessed.
+                let status = unsafe {
+                    encode(
+                        &raw mut bytes,
+                        ty,
+                        rank,
+                        address as *mut c_void,
+                        map.sizes.as_ptr(),
+                        strides.as_ptr(),
+                        box_sizes.as_ptr(),
+                        map.steps.as_ptr(),
+                        interleave,
+                        swizzle,
+                        0,
+                        fill,
+                    )
+                };
+                self.check("cuTensorMapEncodeTiled", status)?;
+            }
+            Region::Columns { channels, pixels, lower, upper } => {
+                // SAFETY: as above.
+                let encode: Symbol<'_, EncodeColumns> = unsafe { self.library.get(b"cuTensorMapEncodeIm2col") }.map_err(no_function)?;
+                // SAFETY: as above; the corners have one element for each dimension of an image.
+                let status = unsafe {
+                    encode(
+                        &raw mut bytes,
+                        ty,
+                        rank,
+                        address as *mut c_void,
+                        map.sizes.as_ptr(),
+                        strides.as_ptr(),
+                        lower.as_ptr(),
+                        upper.as_ptr(),
+                        *channels,
+                        *pixels,
+                        map.steps.as_ptr(),
+                        interleave,
+                        swizzle,
+                        0,
+                        fill,
+                    )
+                };
+                self.check("cuTensorMapEncodeIm2col", status)?;
+            }
+        }
         Ok(bytes.0.to_vec())
     }
 }

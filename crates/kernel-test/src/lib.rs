@@ -15,7 +15,7 @@ pub use compare::{Difference, WrongElement};
 pub use element::Element;
 pub use fill::{Fill, Segment, Source};
 pub use image::{AddressMode, Arrangement, FACES, Image};
-pub use tensor_map::TensorMap;
+pub use tensor_map::{Conversion, Region, TensorMap};
 pub use text::{FIRST_LINE, parse};
 
 /// A kernel launch and its expected results.

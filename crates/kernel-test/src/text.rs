@@ -114,7 +114,7 @@ fn check_elements(test: &KernelTest) -> Result<(), String> {
 fn check_tensor(test: &KernelTest, map: &TensorMap) -> Result<(), String> {
     match test.buffer(&map.buffer) {
         None => Err("no such buffer before the tensor map".into()),
-        Some((element, count)) if (element.bytes() * count) as u64 >= (map.element.bytes() as u64).saturating_mul(map.count()) => Ok(()),
+        Some((element, count)) if (element.bytes() * count) as u64 >= map.bytes() => Ok(()),
         Some(_) => Err("a tensor that is larger than its buffer".into()),
     }
 }

@@ -36,6 +36,7 @@ mod sparse;
 mod special;
 mod tensor;
 mod tensor_copy;
+mod tensor_modes;
 mod ty;
 mod variables;
 mod video;
@@ -79,6 +80,7 @@ pub fn all() -> Vec<Generated> {
         bulk_forms::tests,
         cluster::tests,
         tensor_copy::tests,
+        tensor_modes::tests,
         copies::tests,
         warpgroup::tests,
         video::tests,

@@ -68,12 +68,9 @@ pub fn tests() -> Vec<Generated> {
 impl Case {
     fn map(&self, buffer: &str) -> TensorMap {
         TensorMap {
-            element: self.element,
-            sizes: self.sizes.to_vec(),
-            box_sizes: self.box_sizes.to_vec(),
             steps: self.steps[..self.sizes.len()].to_vec(),
             swizzle: self.swizzle,
-            buffer: buffer.to_owned(),
+            ..TensorMap::of_boxes(self.element, self.sizes, self.box_sizes, buffer)
         }
     }
 

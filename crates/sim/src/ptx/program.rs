@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::finding::Error;
 use crate::image::Outside;
 use crate::sampling::Geometry;
+use crate::tensor_map::Operation;
 
 pub(crate) use matrix::{
     Accumulator, Element, Fragment, FragmentMove, GroupMatrix, GroupProduct, Matrix, MatrixKind, Mma, QuadMma, Role, Sparsity,
@@ -353,6 +354,12 @@ pub(crate) struct TensorCopy {
     /// The generic address of the tensor map.
     pub(crate) map: Address,
     pub(crate) coordinates: Box<[Source]>,
+    /// Offsets in the dimensions of an image; empty unless the copy is a load of columns.
+    pub(crate) offsets: Box<[Source]>,
+    /// Whether the copy moves columns of pixels (`.im2col`).
+    pub(crate) is_columns: bool,
+    /// The operation of a reduction.
+    pub(crate) operation: Option<Operation>,
     pub(crate) shared: Address,
     /// The barrier that a load signals; `None` for a store.
     pub(crate) barrier: Option<Address>,

@@ -1,4 +1,4 @@
-//! Bulk copies: `UBLKCP`, `UBLKRED`, `UBLKPF`, boxes of tensors: `UTMALDG`, `UTMASTG`, the groups of `UTMACMDFLUSH`, and asynchronous stores: `STAS`, `REDAS`.
+//! Bulk copies: `UBLKCP`, `UBLKRED`, `UBLKPF`, parts of tensors: `UTMALDG`, `UTMASTG`, `UTMAREDG`, the groups of `UTMACMDFLUSH`, and asynchronous stores: `STAS`, `REDAS`.
 //!
 //! A copy is performed as late as the program allows, so that code that does not wait for it reads the old contents. A copy that signals a
 //! barrier is performed when a thread tests the barrier; a copy in a group when its warp waits for the group (`DEPBAR`), or when the block
@@ -17,7 +17,7 @@ use super::site::Site;
 use super::step::{Action, Built, access};
 use super::warp::{Identity, Row, Warp, lanes_of};
 use super::world::World;
-use crate::tensor_map::{MAP_BYTES, TensorMap};
+use crate::tensor_map::{self, MAP_BYTES, TensorMap, corner_bits};
 
 /// Alignment of a box in shared memory, in bytes.
 const BOX_ALIGNMENT: u64 = 128;
@@ -34,10 +34,14 @@ enum CopyEnd {
     Value([u8; UNIT]),
 }
 
-/// A box of a tensor.
+/// A part of a tensor: a box, or columns of pixels.
 struct Tile {
     map: TensorMap,
     coordinates: Vec<i32>,
+    /// Offsets in the dimensions of an image.
+    offsets: Vec<u32>,
+    /// The operation of a reduction.
+    operation: Option<tensor_map::Operation>,
 }
 
 /// What a copy signals when it is complete.
@@ -89,7 +93,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::UBLKCP | Opcode::UBLKRED => copy(site),
         Opcode::STAS | Opcode::REDAS => store_async(site),
-        Opcode::UTMALDG | Opcode::UTMASTG => tensor_copy(site),
+        Opcode::UTMALDG | Opcode::UTMASTG | Opcode::UTMAREDG => tensor_copy(site),
         Opcode::UBLKPF | Opcode::UTMAPF | Opcode::UTMACCTL => Ok(Action::Nothing),
         Opcode::UTMACMDFLUSH => Ok(access(|warp, world, _| {
             end_group(world, warp);
@@ -181,21 +185,39 @@ fn issue_to_blocks(
     })
 }
 
-/// Builds `UTMALDG [tuple], [map]` and `UTMASTG [tuple], [map]`. The tuple of uniform registers has the place in shared memory, for loads the
-/// barrier to signal, and the coordinates; a further register has the mask of blocks of a multicast in its upper half.
+/// The operations of `UTMAREDG`.
+const TENSOR_OPERATIONS: [(&str, tensor_map::Operation); 8] = [
+    (".ADD", tensor_map::Operation::Add),
+    (".MIN", tensor_map::Operation::Min),
+    (".MAX", tensor_map::Operation::Max),
+    (".INC", tensor_map::Operation::Increment),
+    (".DEC", tensor_map::Operation::Decrement),
+    (".AND", tensor_map::Operation::And),
+    (".OR", tensor_map::Operation::Or),
+    (".XOR", tensor_map::Operation::Xor),
+];
+
+/// Builds `UTMALDG [tuple], [map]`, `UTMASTG [tuple], [map]` and `UTMAREDG [tuple], [map]`. The tuple of uniform registers has the place in
+/// shared memory, for loads the barrier to signal, and the coordinates; a further register has the offsets of `.IM2COL` in its lower half
+/// and the mask of blocks of a multicast in its upper half.
 fn tensor_copy(site: &Site<'_>) -> Built {
     let dimensions = [(".1D", 1), (".2D", 2), (".3D", 3), (".4D", 4), (".5D", 5)];
     let dimensions: u16 = site.one_of(&dimensions).ok_or_else(|| site.unsupported("the dimensions of this copy"))?;
-    let others = [".IM2COL", ".W", ".W128", ".GATHER4", ".SCATTER4", ".2CTA"];
+    let others = [".W", ".W128", ".GATHER4", ".SCATTER4", ".2CTA"];
     if others.iter().any(|mode| site.has(mode)) {
         return Err(site.unsupported("a tensor copy of this mode"));
     }
     let is_load = site.opcode() == Opcode::UTMALDG;
     let is_multicast = site.has(".MULTICAST");
+    let is_columns = site.has(".IM2COL");
+    let operation = match site.opcode() {
+        Opcode::UTMAREDG => Some(site.one_of(&TENSOR_OPERATIONS).ok_or_else(|| site.unsupported("the operation of this reduction"))?),
+        _ => None,
+    };
     let mut operands = site.operands();
     let tuple = uniform_row(site, &operands.take()?.value)?;
     let map = uniform_row(site, &operands.take()?.value)?;
-    let blocks = if is_multicast { Some(operands.input()?.source) } else { None };
+    let extra = if is_multicast || is_columns && is_load { Some(operands.input()?.source) } else { None };
     let first_coordinate = tuple.plus(if is_load { 2 } else { 1 });
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let lane = mask.trailing_zeros() as usize;
@@ -205,7 +227,10 @@ fn tensor_copy(site: &Site<'_>) -> Built {
             space::read(warp, world, lane, place, piece).map_err(Fault::of_warp)?;
         }
         let map = TensorMap::decode(&bytes).map_err(Fault::of_warp)?;
-        let coordinates = (0..dimensions).map(|dimension| warp.uniform(first_coordinate.plus(dimension)) as i32).collect();
+        let coordinates: Vec<i32> = (0..dimensions).map(|dimension| warp.uniform(first_coordinate.plus(dimension)) as i32).collect();
+        map.check(&coordinates, is_columns, is_load).map_err(Fault::of_warp)?;
+        let extra = extra.map_or(0, |extra| warp.read(extra)[lane]);
+        let offsets = if is_columns && is_load { offsets_in(extra, usize::from(dimensions) - 2) } else { Vec::new() };
         let identity = &warp.identity;
         let shared = |row: Row| space::in_cluster(identity, u64::from(warp.uniform(row))).map_err(Fault::of_warp);
         let (slot, offset) = shared(tuple)?;
@@ -214,40 +239,53 @@ fn tensor_copy(site: &Site<'_>) -> Built {
             false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         let bytes = map.box_bytes() as usize;
-        let tile = Arc::new(Tile { map, coordinates });
+        let tile = Arc::new(Tile { map, coordinates, offsets, operation });
         // The place in shared memory is the target of a load and the source of a store; the other side is in the tensor map.
         let copy = |to, signal| Copy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
         let target = (CopyEnd::Shared(slot, offset), signal);
-        match blocks {
-            Some(blocks) => issue_to_blocks(identity, world, warp.read(blocks)[lane] >> 16, target, copy),
-            None => issue(world, copy(target.0, target.1)),
+        match is_multicast {
+            true => issue_to_blocks(identity, world, extra >> 16, target, copy),
+            false => issue(world, copy(target.0, target.1)),
         }
         .map_err(Fault::of_warp)
     }))
 }
 
-/// Copies a box of a tensor: to shared memory if a barrier is signaled, else from there.
+/// Returns the offsets in the dimensions of an image that the lower half of a register has.
+fn offsets_in(register: u32, dimensions: usize) -> Vec<u32> {
+    let bits = corner_bits(dimensions);
+    (0..dimensions as u32).map(|dimension| (register & 0xffff) >> (bits * dimension) & ((1 << bits) - 1)).collect()
+}
+
+/// Copies a part of a tensor: to shared memory if a barrier is signaled, else from there.
 fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), String> {
     let CopyEnd::Shared(slot, start) = copy.to else { return Err("a tensor copy without a place in shared memory".to_owned()) };
     if !start.is_multiple_of(BOX_ALIGNMENT) {
         return Err(format!("a box at {start:#x} of shared memory is not aligned to {BOX_ALIGNMENT} bytes"));
     }
-    let size = tile.map.element_bytes();
+    let size = tile.map.piece_bytes();
     let is_load = matches!(copy.signal, Signal::Barrier(..));
-    tile.map.visit(&tile.coordinates, start, |shared, global| {
+    tile.map.visit(&tile.coordinates, &tile.offsets, start, |shared, global| {
         let shared = CopyEnd::Shared(slot, shared);
-        let mut value = [0; UNIT];
+        let mut value = tile.map.outside();
+        let value = &mut value[..size];
         match (global, is_load) {
-            (None, false) => return Ok(()),
-            (None, true) => {}
-            (Some(address), true) => value[..size].copy_from_slice(unit_of(world, CopyEnd::Global(address), 0, size)?),
-            (Some(_), false) => value[..size].copy_from_slice(unit_of(world, shared, 0, size)?),
+            (None, false) => {}
+            (None, true) => unit_of(world, shared, 0, size)?.copy_from_slice(value),
+            (Some(address), true) => {
+                value.copy_from_slice(unit_of(world, CopyEnd::Global(address), 0, size)?);
+                tile.map.convert(value);
+                unit_of(world, shared, 0, size)?.copy_from_slice(value);
+            }
+            (Some(address), false) => {
+                value.copy_from_slice(unit_of(world, shared, 0, size)?);
+                let target = unit_of(world, CopyEnd::Global(address), 0, size)?;
+                match tile.operation {
+                    None => target.copy_from_slice(value),
+                    Some(operation) => tile.map.reduce(operation, target, value)?,
+                }
+            }
         }
-        let target = match global {
-            Some(address) if !is_load => CopyEnd::Global(address),
-            _ => shared,
-        };
-        unit_of(world, target, 0, size)?.copy_from_slice(&value[..size]);
         Ok(())
     })
 }

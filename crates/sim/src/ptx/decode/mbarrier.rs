@@ -7,6 +7,19 @@ use oriole_ptx::types::ScalarType;
 use super::atomic::update;
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Action, Address, Bulk, Mbarrier, MbarrierKind, SINK, Space, TensorCopy};
+use crate::tensor_map::Operation;
+
+/// The operations of `cp.reduce.async.bulk.tensor`.
+const TENSOR_OPERATIONS: [(Modifier, Operation); 8] = [
+    (Modifier::Add, Operation::Add),
+    (Modifier::Min, Operation::Min),
+    (Modifier::Max, Operation::Max),
+    (Modifier::Inc, Operation::Increment),
+    (Modifier::Dec, Operation::Decrement),
+    (Modifier::And, Operation::And),
+    (Modifier::Or, Operation::Or),
+    (Modifier::Xor, Operation::Xor),
+];
 
 impl Decoder<'_> {
     /// Decodes an instruction of the family `mbarrier`.
@@ -49,17 +62,9 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Decodes a copy of a box of a tensor.
+    /// Decodes a copy or reduction of a part of a tensor.
     pub(crate) fn tensor_copy(&mut self, ptx: &Ptx<'_>) -> Decode {
-        let others = [
-            Modifier::Im2col,
-            Modifier::Im2colNoOffs,
-            Modifier::Im2colW,
-            Modifier::Im2colW128,
-            Modifier::TileGather4,
-            Modifier::TileScatter4,
-            Modifier::CtaGroup2,
-        ];
+        let others = [Modifier::Im2colW, Modifier::Im2colW128, Modifier::TileGather4, Modifier::TileScatter4, Modifier::CtaGroup2];
         if others.iter().any(|&mode| ptx.has(mode)) {
             return self.unsupported(ptx);
         }
@@ -75,12 +80,31 @@ impl Decoder<'_> {
             sources.push(self.source(coordinate, ScalarType::S32)?);
         }
         let (place, space) = if is_load { (ptx.operand(0), Space::SharedCluster) } else { (ptx.operand(1), Space::Shared) };
+        let mut next = if is_load { 3 } else { 2 };
+        let mut offsets = Vec::new();
+        if ptx.has(Modifier::Im2col) && is_load {
+            let list = ptx.operand(next);
+            next += 1;
+            for offset in self.elements(list, self.lanes(list)) {
+                offsets.push(self.source(offset, ScalarType::U16)?);
+            }
+        }
+        let operation = match ptx.form.opcode {
+            Opcode::CpReduceAsyncBulkTensor => {
+                let named = TENSOR_OPERATIONS.iter().find(|(modifier, _)| ptx.has(*modifier));
+                Some(named.ok_or_else(|| Missing::new(ptx.spelling()))?.1)
+            }
+            _ => None,
+        };
         let copy = TensorCopy {
             map,
             coordinates: sources.into(),
+            offsets: offsets.into(),
+            is_columns: ptx.has(Modifier::Im2col) || ptx.has(Modifier::Im2colNoOffs),
+            operation,
             shared: self.address(place, space)?,
             barrier: if is_load { Some(self.address(ptx.operand(2), Space::SharedCluster)?) } else { None },
-            blocks: if ptx.has(Modifier::MulticastCluster) { Some(self.source(ptx.operand(3), ScalarType::U16)?) } else { None },
+            blocks: if ptx.has(Modifier::MulticastCluster) { Some(self.source(ptx.operand(next), ScalarType::U16)?) } else { None },
         };
         self.push(Action::TensorCopy(Box::new(copy)));
         Ok(())

@@ -525,7 +525,7 @@ impl Decoder<'_> {
             }
             BarrierCluster | Mapa | Getctarank => self.cluster(ptx),
             StAsync | RedAsync => self.store_async(ptx),
-            CpAsyncBulkTensor => self.tensor_copy(ptx),
+            CpAsyncBulkTensor | CpReduceAsyncBulkTensor => self.tensor_copy(ptx),
             BarWarpSync | Shfl | ShflSync | Vote | VoteSync | Match | ReduxSync | ElectSync | Activemask => self.together(ptx),
             _ => self.unsupported(ptx),
         }

@@ -14,7 +14,7 @@ use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Bulk, Mbarrier, MbarrierKind, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, Source, Space, StoreAsync, Update};
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::{self, TensorMap};
 
 /// Largest number of arrivals that a barrier can expect.
 const MOST_ARRIVALS: u64 = (1 << 20) - 1;
@@ -43,10 +43,20 @@ impl Contents {
 #[derive(Clone)]
 pub(super) enum Data {
     At(MemoryLocation),
-    /// A box of a tensor at these coordinates. In a store, `to` is the place in shared memory.
-    Box(Rc<(TensorMap, Vec<i32>)>),
+    /// A part of a tensor. In a store, `to` is the place in shared memory.
+    Tensor(Rc<TensorPart>),
     /// The value of an asynchronous store, and its undefined bits.
     Value(Bytes, Bytes),
+}
+
+/// A part of a tensor: a box, or columns of pixels.
+pub(super) struct TensorPart {
+    pub(super) map: TensorMap,
+    pub(super) coordinates: Vec<i32>,
+    /// Offsets in the dimensions of an image.
+    pub(super) offsets: Vec<u32>,
+    /// The operation of a reduction.
+    pub(super) operation: Option<tensor_map::Operation>,
 }
 
 /// A bulk copy that has been issued but not performed.
@@ -303,8 +313,8 @@ impl Warp {
 
     /// Performs one copy.
     fn do_bulk(&mut self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy) -> Result<(), Stop> {
-        if let Data::Box(tensor) = &copy.from {
-            return self.copy_box(machine, block, copy, tensor);
+        if let Data::Tensor(part) = &copy.from {
+            return self.copy_part(machine, block, copy, part);
         }
         let program = machine.program;
         let (size, update): (usize, Option<&Update>) = match &program.code[copy.index].action {
@@ -317,7 +327,7 @@ impl Warp {
             let at = |place: MemoryLocation| MemoryLocation { address: place.address + offset, ..place };
             let (new, undefined) = match &copy.from {
                 Data::At(from) => self.peek(machine, block, copy.lane, at(*from), size, copy.line)?,
-                Data::Box(_) => continue,
+                Data::Tensor(_) => continue,
                 Data::Value(value, undefined) => {
                     let range = offset as usize..offset as usize + size;
                     (Bytes::from_slice(&value[range.clone()]), Bytes::from_slice(&undefined[range]))

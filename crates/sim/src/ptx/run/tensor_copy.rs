@@ -1,11 +1,11 @@
-//! Copies of boxes of tensors (`cp.async.bulk.tensor`). The tensor map is read when the copy is issued; the box is copied as late as allowed,
-//! like bulk copies.
+//! Copies and reductions of parts of tensors (`cp.async.bulk.tensor`, `cp.reduce.async.bulk.tensor`). The tensor map is read when the copy is
+//! issued; the data are copied as late as allowed, like bulk copies.
 
 use std::rc::Rc;
 
-use super::access::MemoryLocation;
+use super::access::{Bytes, MemoryLocation};
 use super::block::Block;
-use super::mbarrier::{Copy, Data};
+use super::mbarrier::{Copy, Data, TensorPart};
 use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
@@ -43,6 +43,10 @@ impl Warp {
                 machine.uninitialized(block, self, lane, line, "a coordinate of this copy was never written");
             }
             let coordinates: Vec<i32> = copy.coordinates.iter().map(|&source| self.read(&machine.pool, source, lane) as i32).collect();
+            if let Err(message) = map.check(&coordinates, copy.is_columns, copy.barrier.is_some()) {
+                return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+            }
+            let offsets = copy.offsets.iter().map(|&source| self.read(&machine.pool, source, lane) as u32).collect();
             let to = self.place(machine, block, lane, &copy.shared, line);
             if !to.address.is_multiple_of(BOX_ALIGNMENT) {
                 let message = format!("the box at {:#x} in shared memory is not aligned to {BOX_ALIGNMENT} bytes", to.address);
@@ -50,7 +54,8 @@ impl Warp {
             }
             let barrier = copy.barrier.as_ref().map(|address| self.place(machine, block, lane, address, line).address);
             let bytes = map.box_bytes() as usize;
-            let issued = Copy { from: Data::Box(Rc::new((map, coordinates))), to, bytes, barrier, lane, line, index };
+            let part = TensorPart { map, coordinates, offsets, operation: copy.operation };
+            let issued = Copy { from: Data::Tensor(Rc::new(part)), to, bytes, barrier, lane, line, index };
             match barrier {
                 Some(_) => self.start_load(machine, block, &issued, copy.blocks)?,
                 None => self.start_grouped(block, issued),
@@ -59,30 +64,34 @@ impl Warp {
         Ok(())
     }
 
-    /// Copies a box: to shared memory if a barrier is signaled, else from there.
-    pub(super) fn copy_box(
-        &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        copy: &Copy,
-        tensor: &(TensorMap, Vec<i32>),
-    ) -> Result<(), Stop> {
-        let (map, coordinates) = tensor;
-        let size = map.element_bytes();
+    /// Copies a part of a tensor: to shared memory if a barrier is signaled, else from there.
+    pub(super) fn copy_part(&mut self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy, part: &TensorPart) -> Result<(), Stop> {
+        let map = &part.map;
+        let size = map.piece_bytes();
         let (lane, line) = (copy.lane, copy.line);
         // The rank of the block is no part of the address that a swizzle changes.
         let rank = copy.to.address & !(RANK_BYTES - 1);
-        map.visit(coordinates, copy.to.address - rank, |shared, global| {
+        map.visit(&part.coordinates, &part.offsets, copy.to.address - rank, |shared, global| {
             let shared = MemoryLocation { address: rank + shared, ..copy.to };
             let global = global.map(|address| MemoryLocation { space: Space::Global, address });
             let (from, to) = if copy.barrier.is_some() { (global, Some(shared)) } else { (Some(shared), global) };
             let Some(to) = to else { return Ok(()) };
-            let (value, undefined) = match from {
+            let (mut value, undefined) = match from {
                 Some(from) => self.peek(machine, block, lane, from, size, line)?,
-                None => (smallvec::smallvec![0; size], smallvec::smallvec![0; size]),
+                None => (Bytes::from_slice(&map.outside()[..size]), smallvec::smallvec![0; size]),
             };
             if copy.barrier.is_none() && undefined.iter().any(|&bits| bits != 0) {
                 machine.uninitialized(block, self, lane, line, "an element that is stored was never written");
+            }
+            if copy.barrier.is_some() && from.is_some() {
+                map.convert(&mut value);
+            }
+            if let Some(operation) = part.operation {
+                let (mut old, _) = self.peek(machine, block, lane, to, size, line)?;
+                if let Err(message) = map.reduce(operation, &mut old, &value) {
+                    return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+                }
+                value = old;
             }
             self.poke(machine, block, lane, to, size, line, |byte| Some((value[byte], undefined[byte])))
         })
