@@ -15,7 +15,7 @@
 
 use rustc_hash::FxHashMap;
 
-/// For each function name, the estimated number of cycles from a call of the function to its return.
+/// The estimated execution times of functions, as seen by their callers.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CallCosts {
     /// For each function name, the number of cycles from a call to the return.
@@ -68,7 +68,7 @@ impl CallCosts {
     }
 }
 
-/// State of a function in the depth-first search.
+/// State of a function in the depth-first search of the call graph.
 #[derive(Clone, Copy)]
 enum VisitState {
     /// Not visited yet.

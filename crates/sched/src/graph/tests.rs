@@ -161,12 +161,13 @@ impl Random {
     }
 }
 
-/// Returns the item that last wrote `register` before index `place` of an order.
+/// Returns the last item before index `place` of `order` that writes `register`; `None` if there is none.
 fn writer(code: &SchedCode, order: &[usize], place: usize, register: u32) -> Option<usize> {
     order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
-/// Returns whether all reads, all guarded writes and the end of the code see the same writers in both orders.
+/// Returns whether every read, every guarded write (which may keep the old value) and the end of the code see the same last writer of their
+/// registers in both orders.
 fn same_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
     let same = |old_place: usize, new_place: usize, register: u32| {
         writer(code, old, old_place, register) == writer(code, new, new_place, register)
