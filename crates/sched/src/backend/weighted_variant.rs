@@ -47,7 +47,7 @@ impl Strategy for WeightedVariant {
         WeightedScheduling.scheduler()
     }
 
-    /// Returns false: the caller does not ask this strategy whether more registers would give a faster order.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }

@@ -124,7 +124,7 @@ impl Strategy for ListScheduling {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }

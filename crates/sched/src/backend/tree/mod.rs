@@ -122,7 +122,7 @@ impl Strategy for TreeScheduling {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         let mut cached_orders = OrderCache::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut cached_orders))
