@@ -130,8 +130,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     best.into_schedule(settings)
 }
 
-/// Returns this strategy's order of the region, for strategies that compare the orders of several. `groups` is `None` after register
-/// allocation.
+/// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
+/// register allocation.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
     let best = best_attempt(region, groups);
     let peak = best.peak;
@@ -230,7 +230,7 @@ impl Attempt {
         self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
     }
 
-    /// Returns the maximum number of live registers above the budget, summed over all classes.
+    /// Returns the number of registers by which the maximum number of live registers exceeds the budget, summed over all classes.
     fn excess(&self, settings: &Settings) -> i32 {
         self.peak.iter().zip(settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }

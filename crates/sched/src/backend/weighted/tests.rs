@@ -31,7 +31,8 @@ fn general(numbers: &[u16]) -> Vec<u32> {
     numbers.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect()
 }
 
-/// Schedules the code as one region and checks the invariants of every schedule. Also returns the maximum number of live general registers.
+/// Schedules the code as one region, checks the invariants of every schedule, and returns the schedule and its maximum number of live
+/// general registers.
 fn run(code: &SchedCode, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
     let (live_in, live_out) = (general(live_in), general(live_out));
