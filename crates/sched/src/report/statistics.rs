@@ -109,7 +109,7 @@ pub struct FunctionStatistics {
     pub blocks: Vec<BlockSchedule>,
     /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
-    /// Distances between producers and consumers in issue cycles, indexed by [`latency_hiding::DistanceKind`].
+    /// The distances between producers and consumers in issue cycles, indexed by [`latency_hiding::DistanceKind`].
     pub latency_distances: LatencyDistances,
     /// Counts for fields that do not count by instruction class, such as textures and half precision.
     extra_counts: ExtraCounts,
@@ -207,7 +207,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
 
 /// The estimated cycles of one execution of a block, and the additional cycles in the first iteration of a loop.
 struct BlockTime {
-    /// Timing of one execution; in a loop header, of every iteration but the first.
+    /// The timing of one execution; in a loop header, of every iteration but the first.
     timing: Timing,
     /// For a loop header: additional cycles of its first execution, which waits for results from outside the loop; 0 for other blocks.
     first_iteration_extra: u32,

@@ -19,12 +19,12 @@
 //! results that leave the region are assumed to be read by an instruction of the same class as their producer ([`Graph::typical_tail`]).
 //! With the latency to the slowest possible reader, every addition would look as urgent as the predicate of the branch.
 //!
-//! **Plans** differ in the priority, which is the first key of the ordered trees:
+//! **Attempt plans** differ in the priority, which is the first key of the ordered trees:
 //!
 //! 1. critical path from the item to the end of the region, in cycles;
 //! 2. the same, where the path also includes the stall cycles of each item in the previous attempt;
 //! 3. the original order: an item is passed over only if it would stall or is rejected;
-//! 4. critical path in steps of 16 cycles: small differences keep the original order;
+//! 4. critical path in steps of 16 cycles: small differences do not change the original order;
 //! 5. all further attempts: as 2, and before register allocation a register costs twice as many cycles as in the attempt before.
 //!
 //! After an attempt that exceeded the register budget, the next plan also doubles the cost of a register and lowers the number of live

@@ -65,7 +65,7 @@ pub(super) struct SchedulingPass<'a> {
     scoreboards: usize,
     /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
-    /// Weights of the parts of a candidate's score.
+    /// The weights of the parts of a candidate's score.
     weights: &'a Weights,
     /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,

@@ -27,7 +27,7 @@ const HALF_PENALTY_STALL_CYCLES: f64 = 16.0;
 /// Penalty in the part `parallelism` of the score, which has no unit, for a candidate that makes a shortage of scoreboards worse.
 const SCOREBOARD_PENALTY: f64 = 1.0 / 16.0;
 
-/// Weights of the parts of a candidate's score, and thresholds for the price of a register, for one region.
+/// The weights of the parts of a candidate's score, and thresholds for the price of a register, for one region.
 pub(super) struct Weights {
     /// Weight of the part `registers` of the score.
     pressure_weight: f64,
@@ -48,7 +48,7 @@ pub(super) struct Weights {
     budget: Counts,
 }
 
-/// Measures of a candidate from which its score is computed.
+/// The measures of a candidate from which its score is computed.
 #[derive(Clone, Copy)]
 pub(super) struct Measures {
     /// Change of the number of live registers of each class if the candidate is placed next.
