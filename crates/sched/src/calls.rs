@@ -22,7 +22,7 @@ pub struct CallCosts {
     cycles: FxHashMap<String, u32>,
 }
 
-/// A node of the call graph.
+/// A function of the call graph, with the functions that it calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallNode {
     /// Name of the function.
@@ -34,7 +34,7 @@ pub struct CallNode {
 }
 
 impl CallCosts {
-    /// Creates an empty table.
+    /// Creates a table without functions.
     pub fn new() -> CallCosts {
         CallCosts::default()
     }
@@ -71,11 +71,11 @@ impl CallCosts {
 /// State of a function in the depth-first search of the call graph.
 #[derive(Clone, Copy)]
 enum VisitState {
-    /// Not visited yet.
+    /// The search has not reached the function yet.
     New,
     /// On the current path of the search: a call of this function closes a cycle.
     Open,
-    /// Finished, with the total cycles.
+    /// The search has finished the function; the number is its total cycles.
     Done(u32),
 }
 

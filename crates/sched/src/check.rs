@@ -142,7 +142,7 @@ impl SetHash {
         SetHash(random_from(item))
     }
 
-    /// Adds the members of another set.
+    /// Adds the members of another set to this one.
     fn add(&mut self, other: SetHash) {
         self.0 = self.0.wrapping_add(other.0);
     }

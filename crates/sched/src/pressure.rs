@@ -58,9 +58,9 @@ pub struct PressureTracker {
 /// Register groups that are live at the start and at the end of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLiveness<'a> {
-    /// Register groups that are live at the start.
+    /// Register groups that are live at the start of the block.
     pub live_in: &'a [u32],
-    /// Register groups that are live at the end.
+    /// Register groups that are live at the end of the block.
     pub live_out: &'a [u32],
 }
 

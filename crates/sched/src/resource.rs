@@ -101,9 +101,9 @@ impl RegisterDescriptor {
 pub(crate) struct RegisterOperand {
     /// The register that is read or written.
     pub register: RegisterDescriptor,
-    /// Whether it is written; otherwise it is read.
+    /// Whether the register is written; otherwise it is read.
     pub written: bool,
-    /// Whether this is the last use of the value.
+    /// Whether this operand is the last use of the value in the register.
     pub last_use: bool,
 }
 
@@ -237,7 +237,7 @@ impl RegisterSet {
         is_new
     }
 
-    /// Removes a register.
+    /// Removes a register from the set.
     pub(crate) fn remove(&mut self, class: u8, index: u32) {
         let (word, bit) = RegisterSet::word_and_mask(class, index);
         if let Some(word) = self.words.get_mut(word) {
@@ -258,7 +258,7 @@ struct CurrentInstCost {
 /// The registers that the scheduled instructions of a block have consumed, and the costs of the instruction that is being added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
-    /// Registers that have had their last use.
+    /// Registers that have had their last use and are not live.
     consumed: RegisterSet,
     /// Costs of the instruction that is being added.
     current_inst: CurrentInstCost,
@@ -369,7 +369,7 @@ mod tests {
     use oriole_hardware::units::Unit;
     use oriole_isa::{Target, accesses, parse};
 
-    /// Returns the costs for a target.
+    /// Returns the unit costs of a target that is given by name.
     fn costs(target: &str) -> Costs {
         Costs::new(&Profile::of(Target::parse(target).unwrap()))
     }

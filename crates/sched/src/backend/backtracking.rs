@@ -38,8 +38,7 @@ use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, Resour
 
 /// Maximum number of ready items that are compared in full per step.
 const MAX_COMPARED_CANDIDATES: usize = 24;
-/// Maximum number of items in a region. A step is linear in the number of ready items, because undoing it must restore the exact order of
-/// the ready list.
+/// Maximum number of items in a region. Longer runs of items are split, because each step takes time linear in the number of ready items.
 const LONGEST_REGION: usize = 512;
 
 /// A list scheduler that takes back its last decisions when they lead to a stall; the strategy `backtracking` of the command line.
@@ -197,11 +196,11 @@ struct UndoableOrder<'a, 'g> {
     unissued_predecessors: Vec<u32>,
     /// Nodes of the ready items.
     ready: Vec<u32>,
-    /// Tracks registers and units, with undo.
+    /// Tracks the registers and units that the issued items use, and can undo the last item.
     resources: Resources,
     /// The registers and units that the issued items occupy.
     resource_slot: ResourceSlot,
-    /// For each register group, whether it is live.
+    /// For each register group, whether it is live after the issued items.
     is_live: Vec<bool>,
     /// For each register group, the number of its readers that have not issued.
     unissued_readers: Vec<u32>,
@@ -213,7 +212,7 @@ struct UndoableOrder<'a, 'g> {
 }
 
 impl<'a, 'g> UndoableOrder<'a, 'g> {
-    /// Creates the empty order of a region.
+    /// Creates an order of a region in which no item has issued yet.
     fn new(analysis: &'a RegionAnalysis<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
         let graph = analysis.region.graph;
         let mut first_registers = vec![0];
@@ -286,7 +285,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         }
     }
 
-    /// Returns the best candidate and the runner-up.
+    /// Returns the best ready item and the second-best one (runner-up); `None` for the latter if only one item is ready.
     fn two_best_candidates(&self) -> (ReadyItem, Option<ReadyItem>) {
         // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
         let mut window: Vec<u32> = self.ready.clone();

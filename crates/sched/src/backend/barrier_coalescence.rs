@@ -136,7 +136,7 @@ fn divergent_synchronizations(function: &Function) -> Vec<Inst> {
     let flow = ControlFlow::compute(function);
     let post_dominators = PostDominators::compute(function, &flow);
     let mut differs: BitSet<oriole_ir::Value> = BitSet::new(function.values.len());
-    // For each block, whether some threads may execute it more often than others, or not at all.
+    // The blocks that some threads may execute more often than others, or not at all.
     let mut split: BitSet<Block> = BitSet::new(function.blocks.len());
     let mut seen: BitSet<Block> = BitSet::new(function.blocks.len());
     loop {

@@ -182,7 +182,7 @@ fn raise_heights(analysis: &mut RegionAnalysis<'_>, order: &[u32]) {
     }
 }
 
-/// The incoming edges of all nodes of a graph.
+/// For each node of a graph, its predecessors.
 struct Predecessors {
     /// For each node, the index in `nodes` of its first predecessor; the last element is the number of edges.
     first: Vec<u32>,

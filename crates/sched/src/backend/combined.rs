@@ -123,7 +123,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     ];
     proposals.extend(tensor::order_by_products(region, groups));
     let by_unit = busy_unit::best_order(region, groups);
-    // Where a slow unit takes most of the time, it matters which slots are left to other warps.
+    // Where a slow unit takes most of the time, it matters which issue slots an order leaves to other warps.
     let warps = if by_unit.is_some() { region.settings.warps_in_step } else { 1 };
     proposals.extend(by_unit);
     if !region.carried.is_empty() {

@@ -130,7 +130,7 @@ pub(super) trait Priority {
 /// An order of a region, with its length and its maximum number of live registers.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Proposal {
-    /// Nodes in issue order.
+    /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
     /// The decisions with their reasons, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
@@ -498,7 +498,7 @@ pub(super) mod testing {
         pub graph: Graph,
         /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
         pub costs: Costs,
-        /// Mode, stage, budget and knobs; tests change them.
+        /// Optimization goal, stage, register budget and numeric parameters; tests change them.
         pub settings: Settings,
         /// Dependences on the previous iteration, if the region is a loop body.
         pub carried: Vec<CarriedEdge>,

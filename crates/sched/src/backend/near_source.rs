@@ -39,7 +39,7 @@ const WINDOW_SIZES: [u32; 6] = [256, 128, 64, 32, 16, 8];
 /// Maximum number of passes that improve the base order. Each pass sees the live ranges that the one before it changed.
 const MAX_BASE_ORDER_PASSES: usize = 3;
 
-/// Few live registers, in an order near the original one; the strategy `near-source` of the command line.
+/// Keeps few registers live, in an order near the original one; the strategy `near-source` of the command line.
 pub(super) struct NearSource;
 
 impl Strategy for NearSource {
@@ -137,9 +137,9 @@ fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bo
 
 /// State of a pass that builds the base order. Vectors are indexed by node.
 struct BaseOrder<'a> {
-    /// The region.
+    /// The region that is ordered.
     region: &'a Region<'a>,
-    /// Whether the node is deferred: it is placed directly before the first item that uses its results.
+    /// For each node, whether it is deferred: placed directly before the first item that uses its results.
     deferred: Vec<bool>,
     /// For each node, its predecessors in the dependency graph.
     predecessors: Vec<Vec<u32>>,
@@ -151,7 +151,7 @@ struct BaseOrder<'a> {
     live: Live<'a>,
     /// Items to examine again, because they became ready or because their effect on the live registers changed.
     changed: Vec<u32>,
-    /// The new order.
+    /// Nodes of the items placed so far, in their new order.
     order: Vec<u32>,
 }
 

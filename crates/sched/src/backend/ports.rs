@@ -124,7 +124,7 @@ pub(super) struct PortState {
     /// Issue cycle of the previous instruction.
     last_issue: u32,
     /// Number of cycles for which an instruction occupies the warp scheduler: 1, or the number of warps that execute the code in step. Bank
-    /// reads take as many times longer.
+    /// reads take this many times as long.
     issue_cycles: u32,
     /// Number of instructions issued so far.
     issued_count: u32,

@@ -24,7 +24,7 @@ pub struct RearrangeContext<'a> {
     pub model: &'a Model,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
-    /// Numeric parameters.
+    /// Numeric parameters that users can set.
     pub knobs: &'a Knobs,
 }
 
@@ -169,7 +169,7 @@ pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: im
 
 /// Computes idle issue slots and critical paths of the blocks of a function.
 pub(super) struct BlockTimes<'a> {
-    /// The hardware data and parameters.
+    /// The hardware data and parameters for the analysis.
     context: RearrangeContext<'a>,
     /// The register numbers of the SSA values.
     numbers: ValueNumbers,

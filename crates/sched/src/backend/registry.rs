@@ -100,7 +100,7 @@ impl Backend {
         STRATEGIES[usize::from(self.0)]
     }
 
-    /// Returns the name on the command line.
+    /// Returns the name of the strategy on the command line.
     pub fn name(self) -> &'static str {
         self.strategy().name()
     }

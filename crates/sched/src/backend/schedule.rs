@@ -16,10 +16,10 @@ pub struct Pick {
     pub cycle: u32,
 }
 
-/// A new order of a region.
+/// A new order of a region, with its length and, on request, the reasons for it.
 #[derive(Clone, Default, Debug)]
 pub struct Schedule {
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     pub order: Vec<usize>,
     /// Estimated length in cycles.
     pub length: Length,

@@ -42,7 +42,7 @@ impl ScheduleMode {
     }
 }
 
-/// Register budget of a schedule.
+/// Register budget of a schedule: how many registers may be live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Maximum number of live registers of each class.

@@ -12,11 +12,11 @@ use super::weighted::WeightedScheduling;
 
 /// A strategy that orders the regions of a function as backend B does, with one [`Variation`].
 pub(super) struct WeightedVariant {
-    /// The name on the command line.
+    /// The name of the strategy on the command line.
     pub(super) name: &'static str,
     /// The one-line description for help texts.
     pub(super) description: &'static str,
-    /// The difference from backend B.
+    /// What this strategy does differently from backend B.
     pub(super) variation: Variation,
 }
 

@@ -21,7 +21,7 @@ use super::{AliasSpace, OrderEffect};
 /// The ordering constraint that an opcode alone implies, before the operands of the instruction are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OpcodeOrder {
-    /// No constraint.
+    /// No constraint: only register dependences order the instruction.
     Free,
     /// A memory access at the address in its operands.
     Access { space: AliasSpace, writes: bool },

@@ -31,7 +31,7 @@ use oriole_isa::{Opcode, RegFile};
 pub struct RegAccess {
     /// The register number; registers are numbered from 0 without gaps.
     pub register: u32,
-    /// The register file.
+    /// The register file that the register belongs to.
     pub file: RegFile,
     /// The way in which the instruction accesses the register: the row or column of this access in the latency tables. `None` for pseudo
     /// operations and for register files without latencies.
@@ -215,7 +215,7 @@ pub struct SchedCode {
 /// An item to append with [`SchedCode::push`], with its register accesses.
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
-    /// The scheduling class in the hardware model.
+    /// The scheduling class: instructions of one class have the same timing.
     pub class: SchedClass,
     /// The machine opcode. `None` for a pseudo operation.
     pub opcode: Option<Opcode>,

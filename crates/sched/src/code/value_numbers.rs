@@ -21,7 +21,7 @@ pub struct ValueNumbers {
     first_registers: Vec<u32>,
     /// For each register number, the register group that it belongs to.
     groups_of_registers: Vec<u32>,
-    /// All register groups.
+    /// All register groups (sets of registers with one live range), by index.
     groups: Vec<RegisterGroup>,
 }
 

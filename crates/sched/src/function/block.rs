@@ -21,9 +21,9 @@ const SPARE_REGISTERS: i32 = 8;
 
 /// Working state that is reused from block to block, to avoid allocations.
 pub(super) struct BlockScratch<'a, 'm> {
-    /// Builds dependency graphs.
+    /// Builds the dependency graph of each region.
     pub(super) builder: GraphBuilder<'m>,
-    /// Counts live registers.
+    /// Counts live registers while regions are scheduled.
     pub(super) tracker: PressureTracker,
     /// Schedules one region; the function that the backend provides.
     pub(super) scheduler: RegionScheduler,
@@ -35,7 +35,7 @@ pub(super) struct BlockScratch<'a, 'm> {
 
 /// A new order of a block, with its estimated time.
 pub(super) struct BlockOrder {
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     pub(super) order: Vec<usize>,
     /// Estimated cycles of the old order.
     pub(super) cycles_before: u64,

@@ -27,11 +27,11 @@ const MAX_BLOCK_INSTRUCTIONS: usize = 4096;
 
 /// An order of a block with fewer live registers than its original order.
 struct LowPressureOrder {
-    /// The block.
+    /// The block that is reordered.
     block: Block,
     /// Positions of the block's items in the code.
     range: Range<usize>,
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     order: Vec<usize>,
     /// Maximum number of live registers of each class in the new order.
     peak: Counts,

@@ -24,7 +24,7 @@ pub enum EdgeKind {
 pub struct Edge {
     /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
     pub node: u32,
-    /// Minimum number of cycles from issue to issue.
+    /// Minimum number of cycles from the issue of the first item to the issue of the second.
     pub latency: u16,
     /// The kind of dependence.
     pub kind: EdgeKind,

@@ -49,7 +49,7 @@ struct CellAccesses {
     loads: SmallVec<[u32; 2]>,
 }
 
-/// The accesses of one memory space so far.
+/// The accesses of one memory space so far, as far as later accesses depend on them.
 #[derive(Default)]
 struct SpaceState {
     /// A node that follows all stores before those in `current_stores`; `None` if there are no such stores.
@@ -73,7 +73,7 @@ struct SpaceState {
 }
 
 impl SpaceState {
-    /// Resets the state for a new region.
+    /// Forgets all accesses, for a new region.
     fn clear(&mut self) {
         (self.joined_stores, self.joined_loads) = (None, None);
         self.current_stores.clear();
@@ -179,7 +179,7 @@ pub(super) struct MemoryOrder {
 }
 
 impl MemoryOrder {
-    /// Resets the state for a new region.
+    /// Forgets all accesses, fences and barriers, for a new region.
     pub(super) fn reset(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();

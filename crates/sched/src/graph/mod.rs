@@ -201,7 +201,7 @@ impl Graph {
 struct RegisterAccesses {
     /// The region that this state belongs to ([`GraphBuilder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
-    /// Node of the last writer, or [`NONE`].
+    /// Node of the item that wrote the register last; [`NONE`] if no item of the region did.
     writer: u32,
     /// Port (index into the latency grids) by which the last writer writes.
     writer_port: Option<Port>,

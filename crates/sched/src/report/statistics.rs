@@ -49,7 +49,7 @@ impl StatisticsFigure {
 /// The timing of one block, for reports.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BlockSchedule {
-    /// The block.
+    /// The block that the timing is of.
     pub block: Block,
     /// Estimated number of cycles of one execution.
     pub cycles: u32,
@@ -63,7 +63,7 @@ pub struct BlockSchedule {
     pub schedule: Vec<(u32, String)>,
 }
 
-/// Statistics of one iteration of a loop. An inner loop counts as if it were executed once.
+/// Statistics of one iteration of a loop. An inner loop counts with one of its own iterations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopMetrics {
     /// The loop header.

@@ -145,8 +145,8 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
     text
 }
 
-/// Formats the changes that a strategy made before it ordered the regions as text. Each change is a line `from -> to instruction | reason`.
-/// `phase` is the number of the scheduling pass.
+/// Formats the changes that a strategy made before it ordered the regions as text. Each change is a line `phase N from -> to: instruction |
+/// reason`, where `phase` is the number of the scheduling pass.
 pub fn code_changes_text(function: &Function, phase: u8, changes: &[CodeChange]) -> String {
     let mut text = String::new();
     for &CodeChange { inst, from, to, reason } in changes {

@@ -80,7 +80,7 @@ pub(super) enum MemoryLatency {
 /// A ready instruction, with all measurements that the comparison uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// Node in the dependency graph.
+    /// Node of the candidate in the dependency graph.
     pub node: u32,
     /// The eight priority bits (table in the module comment); 0 until [`Candidate::compute_priority_bits`] computes them.
     pub priority_bits: u8,

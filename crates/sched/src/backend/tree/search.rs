@@ -97,7 +97,7 @@ pub(super) struct AttemptResult {
 
 /// The decision of one step: the item to issue and, when tracing, the second-best candidate with the comparison that decided.
 struct Choice {
-    /// The chosen item.
+    /// Sort key of the chosen item; its last part is the node.
     key: TreeKey,
     /// The second-best candidate and the criterion that decided; `None` unless traced.
     runner_up: Option<(u32, Reason)>,

@@ -172,7 +172,7 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
 
 /// The order of one pass, with its issue cycles by the cost model that all backends share ([`Clock`]).
 struct Attempt {
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     order: Vec<usize>,
     /// The decisions in issue order; empty if tracing is off.
     picks: Vec<Pick>,
@@ -245,7 +245,7 @@ impl Attempt {
         excess.then(later).is_lt()
     }
 
-    /// Converts the order to a schedule.
+    /// Converts the order to a schedule. If decisions are traced, fills in their issue cycles.
     fn into_schedule(mut self, settings: &Settings) -> Schedule {
         if settings.trace {
             let first = self.order.iter().copied().min().unwrap_or(0);

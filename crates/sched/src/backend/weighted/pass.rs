@@ -26,7 +26,7 @@ use crate::resource::Costs;
 
 /// Result of a list scheduling pass.
 pub(super) struct PassResult {
-    /// Nodes in issue order.
+    /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
     /// The decisions with their reasons, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,

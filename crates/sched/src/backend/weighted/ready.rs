@@ -26,7 +26,7 @@ const MIN_LIST_LENGTH: usize = 8;
 /// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`MIN_LIST_LENGTH`]
 /// entries.
 struct Queue<T> {
-    /// The first entries, in ascending order.
+    /// The smallest entries of the queue, in ascending order.
     list: Vec<T>,
     /// The entries that are not in `list`.
     tree: BTreeSet<T>,

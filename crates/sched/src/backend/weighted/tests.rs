@@ -320,8 +320,8 @@ fn no_order_is_shorter_than_the_lower_bound() {
     }
 }
 
-/// Independent instructions on different units: one issues in each cycle. On one unit, each occupies it for its cycles; the last one need
-/// not have left it. Without instructions nothing is issued.
+/// Independent instructions on different units issue one per cycle. On one unit, each instruction occupies the unit for its cycles; those
+/// of the last one come after its issue and do not count. Without instructions the lower bound is 0.
 #[test]
 fn the_lower_bound_counts_instructions_and_busy_units() {
     let bound = |lines: &[&str]| {
