@@ -15,14 +15,14 @@
 
 use rustc_hash::FxHashMap;
 
-/// For each function name, the estimated number of cycles from a call of the function to its return.
+/// The estimated execution times of functions, as seen by their callers.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CallCosts {
     /// For each function name, the number of cycles from a call to the return.
     cycles: FxHashMap<String, u32>,
 }
 
-/// A node of the call graph.
+/// A function of the call graph, with the functions that it calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallNode {
     /// Name of the function.
@@ -34,7 +34,7 @@ pub struct CallNode {
 }
 
 impl CallCosts {
-    /// Creates an empty table.
+    /// Creates a table without functions.
     pub fn new() -> CallCosts {
         CallCosts::default()
     }
@@ -68,14 +68,14 @@ impl CallCosts {
     }
 }
 
-/// State of a function in the depth-first search.
+/// State of a function in the depth-first search of the call graph.
 #[derive(Clone, Copy)]
 enum VisitState {
-    /// Not visited yet.
+    /// The search has not reached the function yet.
     New,
     /// On the current path of the search: a call of this function closes a cycle.
     Open,
-    /// Finished, with the total cycles.
+    /// The search has finished the function; the number is its total cycles.
     Done(u32),
 }
 

@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 
 use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect, RegAccess, SchedCode};
 
-/// The first difference in behaviour between the old and the new order.
+/// The first difference in behaviour that the checker found between the old and the new order of the items.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OrderViolation {
     /// The new order is not a permutation of the old one.
@@ -37,7 +37,7 @@ pub enum OrderViolation {
         /// Register number in [`SchedCode`].
         register: u32,
     },
-    /// A register has a different last writer.
+    /// A register has another last writer at the end than in the old order.
     LastWriter {
         /// Register number in [`SchedCode`].
         register: u32,
@@ -127,7 +127,7 @@ struct ItemRecord {
     sched_barriers: SetHash,
 }
 
-/// Returns a pseudo-random 64-bit number that depends only on `number`, so that it is the same in every process.
+/// Returns a pseudo-random 64-bit number that depends only on `number`. It is the same in every process.
 fn random_from(number: usize) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(number)
 }
@@ -142,7 +142,7 @@ impl SetHash {
         SetHash(random_from(item))
     }
 
-    /// Adds the members of another set.
+    /// Adds the members of another set to this one.
     fn add(&mut self, other: SetHash) {
         self.0 = self.0.wrapping_add(other.0);
     }
@@ -171,7 +171,7 @@ const MINUS_ONE: u64 = u64::MAX;
 /// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
 type ReplayedBase = (u64, Vec<(u32, u32)>);
 
-/// Set hashes of the memory reads and of the memory writes so far.
+/// Set hashes (each represents a set of items) of the memory reads and of the memory writes so far.
 #[derive(Default)]
 struct SetHashes {
     /// Set hash of the reads.
@@ -180,18 +180,18 @@ struct SetHashes {
     writes: SetHash,
 }
 
-/// State of a replay: the sets of items executed so far.
+/// State of a replay of the items in one order: the sets of items replayed so far, each represented by its set hash.
 #[derive(Default)]
 struct ReplayState<'b> {
     /// For each register number, the last writer, as position plus one.
     writers: FxHashMap<u32, u32>,
-    /// The accesses of each memory space: global, shared, local, spill.
+    /// The accesses so far of each memory space: global, shared, local, spill slots.
     spaces: [SetHashes; 4],
-    /// For each memory space and base address, the accesses with a known address.
+    /// For each memory space and base address, the accesses so far with that base.
     bases: FxHashMap<(usize, &'b ReplayedBase), SetHashes>,
-    /// For each memory space, base address and index of a four-byte word from that base, the accesses with a known address.
+    /// For each memory space, base address and index of a four-byte word relative to that base, the accesses so far that touch the word.
     words: FxHashMap<(usize, &'b ReplayedBase, i64), SetHashes>,
-    /// All memory accesses, except reads of constant memory.
+    /// All memory accesses so far, except reads of constant memory.
     accesses: SetHash,
     /// The strong accesses and clock reads so far.
     strong: SetHash,
@@ -251,7 +251,7 @@ fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [O
 }
 
 impl<'b> ReplayState<'b> {
-    /// Adds one item to the replay and returns its record.
+    /// Replays one item: adds it to the sets that it belongs to, and returns its record.
     fn execute(&mut self, code: &SchedCode, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
@@ -303,11 +303,10 @@ impl<'b> ReplayState<'b> {
         record
     }
 
-    /// Adds a memory access to the replay. `own` is the set hash of the item itself.
+    /// Replays a memory access. `own` is the set hash of the item itself.
     ///
     /// Per memory space, an access may alias all accesses with other bases, and those with the same base that access a common word of four
-    /// bytes.
-    /// The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
+    /// bytes. The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b ReplayedBase>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.ordered_items = self.barriers;
@@ -323,7 +322,7 @@ impl<'b> ReplayState<'b> {
             if access.space != space && (access.space != AliasSpace::Generic || space == AliasSpace::Spill) {
                 continue;
             }
-            // The sum of the space includes the accesses of this base, which are subtracted again below.
+            // The factor of this memory space, which distinguishes an access in one space from the same access in another space.
             let of_space = SPACE_FACTORS[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
                 record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));

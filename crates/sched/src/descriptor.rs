@@ -28,7 +28,7 @@ macro_rules! column {
         pub enum $name { $($variant = $number,)* }
 
         impl $name {
-            /// All values.
+            /// All values of the column.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
             /// Returns the name of the value in the class table.
@@ -84,13 +84,13 @@ pub struct SchedDescriptor {
     pub flags: PipeFlags,
     /// The throughput class, which determines the issue rate.
     pub throughput: ThroughputClass,
-    /// The functional unit, which is also an index into the resource vector.
+    /// The functional unit. Its index is also the index into vectors of busy cycles per unit.
     pub unit: Unit,
     /// The memory space that the instruction accesses. `None` if it accesses no memory.
     pub space: Option<SchedSpace>,
 }
 
-/// The error for a class that lacks a required attribute.
+/// A scheduling class lacks an attribute that the descriptor needs, or the attribute has an unknown value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IncompleteClass {
     /// Name of the class.
@@ -100,7 +100,7 @@ pub struct IncompleteClass {
 }
 
 impl SchedDescriptor {
-    /// Returns the properties that all instructions of a class have.
+    /// Returns the scheduling properties of the instructions of a class, or an error if an attribute of the class is missing or unknown.
     pub fn of_class(class: SchedClass) -> Result<SchedDescriptor, IncompleteClass> {
         let lacks = |attribute| IncompleteClass { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
@@ -118,7 +118,7 @@ impl SchedDescriptor {
         })
     }
 
-    /// Packs the properties into the bit layout of the published description of ptxas, with all barriers allowed.
+    /// Packs the properties into the bit layout of the published description of ptxas. Both scoreboard masks have all bits set.
     pub fn pack(&self) -> Packed {
         let mut packed = Packed::default();
         packed.set(Packed::LATENCY_INDEX, self.latency_index.into());
@@ -140,7 +140,7 @@ pub struct BitField {
 }
 
 impl BitField {
-    /// Returns the mask of the field, shifted to bit 0.
+    /// Returns the mask in which the bits of this field are set.
     fn mask(self) -> u64 {
         ((1 << self.width) - 1) << self.low
     }
@@ -150,7 +150,7 @@ impl BitField {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Packed(pub u64);
 
-/// The default is a descriptor without restrictions: all pipes, sub-classes, flags and barriers.
+/// The default is a descriptor without restrictions: all pipes, sub-classes, sub-units and scoreboards.
 impl Default for Packed {
     fn default() -> Packed {
         let all = [Packed::PIPE, Packed::SUB_CLASS, Packed::FLAGS, Packed::READ_BARRIERS, Packed::WRITE_BARRIERS];
@@ -159,7 +159,7 @@ impl Default for Packed {
 }
 
 impl Packed {
-    /// Field: the row of the latency table.
+    /// Field: the row of the latency table, as a number.
     pub(crate) const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
     /// Field: the throughput class.
     pub(crate) const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
@@ -241,7 +241,8 @@ mod tests {
         }
     }
 
-    /// Classes without a number in the description have their own ones, from [`FIRST_OWN_CLASS_NUMBER`] on, which all differ.
+    /// Classes that have no number in the published description of ptxas get numbers of our own, from [`FIRST_OWN_CLASS_NUMBER`] on. All of
+    /// them differ.
     #[test]
     fn own_class_numbers_differ_from_the_description() {
         let own = Classes::get().all().filter(|class| class.attribute("page").is_none());
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(numbers.len(), count);
     }
 
-    /// The bit masks that the published description of ptxas prints.
+    /// Compares single fields with the bit masks that the published description of ptxas prints.
     #[test]
     fn packed_bits_match_the_description() {
         let default = Packed::default();
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(with(Packed::LATENCY_INDEX, 0x3ff), 0x1ff);
     }
 
-    /// Class numbers, latency indices and pipes that the published description of ptxas lists.
+    /// Compares class numbers, latency indices and pipes of three instructions with the published description of ptxas.
     #[test]
     fn descriptors_match_the_description() {
         let group = descriptor("HGMMA.64x8x16.F32 R24, gdesc[UR8], !UPT");

@@ -8,9 +8,9 @@
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
 //! many warps stay resident as with the old order, or with an order for few registers ([`few_registers`], [`crate::report::target`]). More
-//! registers are worth it only if the schedule is enough faster to make up for the lost warps: the caller can request a schedule that keeps only a percentage of the warps
-//! ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts whether such a schedule is
-//! worth trying ([`crate::occupancy_tradeoff`]).
+//! registers are worth it only if the schedule is enough faster to make up for the lost warps: the caller can request a schedule that keeps
+//! only a percentage of the warps ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts
+//! whether such a schedule is worth trying ([`crate::occupancy_tradeoff`]).
 
 mod block;
 mod conflicts;
@@ -60,7 +60,7 @@ pub struct Scheduler<'a> {
     pub machine: &'a Machine,
     /// The scheduling algorithm for a region.
     pub backend: Backend,
-    /// The optimization goal.
+    /// The optimization goal: few registers, hidden latencies, or batches of matrix products.
     pub mode: ScheduleMode,
     /// Numeric parameters of the schedulers.
     pub knobs: Knobs,
@@ -74,7 +74,7 @@ pub struct Scheduler<'a> {
     pub calls: Option<&'a CallCosts>,
     /// Resources of a thread block besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
-    /// Percentage of the warps resident with the original order that must stay resident; 100 keeps the occupancy.
+    /// Percentage of the warps resident with the original order that must stay resident with the new one; 100 keeps the occupancy.
     pub occupancy_percent: u32,
     /// Smaller values of `occupancy_percent` that the caller would accept for a faster schedule.
     pub lower_occupancy_percents: &'a [u32],
@@ -100,7 +100,7 @@ pub struct Stats {
     /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
     /// proof.
     pub proved_and_unproved: (usize, usize),
-    /// The reduced-occupancy budget that pays off, if any.
+    /// The larger register budget, at lower occupancy, that is estimated to make the function faster; `None` if there is none.
     pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
@@ -110,7 +110,7 @@ pub struct Stats {
     pub attempts: Vec<TracedAttempt>,
 }
 
-/// The error for an illegal new order, which the checker found. It is a bug in the scheduler.
+/// The checker found that the new order of a block is illegal. This is a bug in the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
     /// The block with the illegal order.
@@ -155,7 +155,7 @@ struct ChunkCode {
 }
 
 impl ChunkCode {
-    /// Builds the items of a chunk; `push` appends the item (scheduler's view) of one instruction to the code.
+    /// Builds the items of a chunk of blocks. `push` appends the item of one instruction to the code.
     fn new(
         function: &Function,
         blocks: &[Block],
@@ -288,8 +288,8 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    /// Runs the strategy's changes to the function as a whole ([`Strategy::rearrange`]). Drops all changes if the changed code needs more
-    /// registers than the target allows. Returns the changes for the trace.
+    /// Lets the strategy change the function before its regions are ordered ([`Strategy::rearrange`]), and returns the changes for the
+    /// trace. All changes are undone if the changed code needs more registers than the target allows.
     fn rearrange(&self, function: &mut Function) -> Vec<CodeChange> {
         let strategy = self.backend.strategy();
         if !strategy.rearranges() || has_late_accesses(function) {
@@ -331,7 +331,7 @@ impl Scheduler<'_> {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
                 scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
-                // Registers are already assigned, so an order cannot save any.
+                // Registers are already assigned, so no order can save any: the mode that reduces registers is replaced.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
                 let settings = self.settings(mode, AllocationStage::Post, Budget::UNLIMITED);
                 let mut attempt = self.schedule_regions(&chunk_code.code, range, &mut scratch, &settings);

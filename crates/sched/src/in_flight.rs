@@ -23,7 +23,7 @@ use crate::code::{Item, SchedCode};
 /// A register number whose latest result is in flight, and the number of cycles until that result arrives.
 type InFlightRegister = (u32, u32);
 
-/// The results in flight at the current position, and those at the ends of the blocks walked so far.
+/// Tracks results in flight: at the current position of a block, and at the ends of the blocks that were finished.
 pub(crate) struct InFlightResults<'m> {
     /// The latencies of the target.
     model: &'m Model,
@@ -33,9 +33,9 @@ pub(crate) struct InFlightResults<'m> {
     maybe_in_flight: Vec<u32>,
     /// The current cycle, from the start of the block.
     cycle: u32,
-    /// The results in flight at the start of the current block.
+    /// The results in flight at the start of the current block, each as a register and the number of cycles until its result arrives.
     in_flight_at_start: Vec<InFlightRegister>,
-    /// For each block, the results in flight at its end, ordered by register number.
+    /// For each block, the results in flight at its end, each as a register and the remaining cycles, ordered by register number.
     in_flight_at_ends: IndexVec<Block, Vec<InFlightRegister>>,
 }
 
@@ -52,7 +52,8 @@ impl<'m> InFlightResults<'m> {
         }
     }
 
-    /// Moves to the start of a block. `numbers` maps SSA values to register numbers; `None` for code on physical registers.
+    /// Moves to the start of `block`, with the results that its predecessors leave in flight. `numbers` maps SSA values to register
+    /// numbers; `None` for code on physical registers.
     pub(crate) fn enter_block(&mut self, function: &Function, flow: &ControlFlow, block: Block, numbers: Option<&ValueNumbers>) {
         self.reset();
         let is_back_edge = |from: &Block| flow.position(*from) >= flow.position(block);
@@ -82,7 +83,7 @@ impl<'m> InFlightResults<'m> {
         }
     }
 
-    /// Advances past an item: adds its cycles, and records when its results arrive.
+    /// Moves past an item: advances the current cycle, and records the cycle in which the results of the item arrive.
     pub(crate) fn step(&mut self, code: &SchedCode, item: &Item) {
         let arrival = code.reads(item).iter().map(|access| self.arrivals[access.register as usize]).max().unwrap_or(0);
         // A pseudo operation does not wait: its results arrive with its operands.
@@ -114,7 +115,7 @@ impl<'m> InFlightResults<'m> {
         self.in_flight_at_ends[block] = self.registers_in_flight();
     }
 
-    /// Forgets all results in flight.
+    /// Forgets all results in flight, and sets the current cycle to 0.
     fn reset(&mut self) {
         for register in self.maybe_in_flight.drain(..) {
             self.arrivals[register as usize] = 0;

@@ -34,9 +34,9 @@ struct BlockEstimate {
 /// Minimum saving, as a fraction (0 to 1) of a block's cycles, for which the block is scheduled again with more registers.
 const MIN_SAVED_FRACTION: f64 = 0.02;
 
-/// Maximum ratio of two times: cycles per warp with a larger register budget, divided by cycles per warp with the normal budget. Both are
-/// the cycles of a lone warp divided by the number of resident warps, so busy units do not count. A lone warp that takes 0.7 of the time at
-/// half of the occupancy has a ratio of 1.4: more warps hid the latency better than more registers do.
+/// A larger register budget is worth trying only if the cycles of a lone warp divided by the number of resident warps are at most this
+/// fraction of those of the normal budget. Busy units do not count here. Example: half as many warps, each in 0.7 of the time, have the
+/// ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
 /// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_FRACTION`] of its cycles.
@@ -44,7 +44,7 @@ pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
     cycles as f64 * (1.0 - MIN_SAVED_FRACTION) > lower_bound as f64
 }
 
-/// One register budget with the estimates of all blocks under it.
+/// The estimates of all blocks under one register budget.
 struct BudgetEstimate {
     /// Resident warps with this budget, in percent of those with the normal budget.
     occupancy_percent: u32,
@@ -57,7 +57,7 @@ struct BudgetEstimate {
 }
 
 impl BudgetEstimate {
-    /// Creates a budget without blocks.
+    /// Creates the estimate of a budget, to which no block has been added yet.
     fn new(occupancy_percent: u32, allowed: Counts) -> BudgetEstimate {
         BudgetEstimate { occupancy_percent, allowed, peak: 0, blocks: Vec::new() }
     }
@@ -100,10 +100,10 @@ pub(crate) struct OccupancyTradeoff {
 }
 
 impl OccupancyTradeoff {
-    /// Creates estimates without blocks. Each budget is a pair: percentage of resident warps, and maximum number of live registers per
-    /// class.
+    /// Creates the estimates of a function to which no block has been added yet. A budget is a pair: percentage of the warps that stay
+    /// resident, and maximum number of live registers of each class.
     ///
-    /// Budgets that allow no more general registers than `normal` are dropped.
+    /// Budgets in `others` that allow no more general registers than `normal` are dropped.
     pub(crate) fn new(normal: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > normal.1[0]);
         OccupancyTradeoff {
@@ -143,7 +143,8 @@ impl OccupancyTradeoff {
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
-        // The score in cycles, and the cycles per warp if only latency limits the resident warps (no unit is the bottleneck).
+        // Returns two numbers: the score in cycles, and the cycles of a lone warp divided by the number of resident warps, which ignores
+        // busy units.
         let rate = |budget: &BudgetEstimate| {
             let warps = warps(budget.peak);
             let score = budget.score(warps);
@@ -189,7 +190,8 @@ mod tests {
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
     }
 
-    /// A lone warp takes 0.64 of the time, but with 9 warps instead of 16 all resident warps together take 0.64 * 16 / 9 = 1.14 of it.
+    /// A lone warp takes 0.64 of the time. But with 9 resident warps instead of 16, the time per warp is 0.64 * 16 / 9 = 1.14 of that
+    /// before.
     #[test]
     fn latency_that_more_warps_hide_better_is_no_reason() {
         let (normal, other) = (BlockOutcome { cycles: 1043, peak: 30 }, BlockOutcome { cycles: 666, peak: 51 });

@@ -28,7 +28,7 @@ use crate::code::{Item, REGISTER_CLASSES, SchedCode};
 /// A number of registers for each [`crate::code::RegisterClass`].
 pub type Counts = [i32; REGISTER_CLASSES];
 
-/// Liveness of one register group.
+/// Liveness of one register group (the registers of one value, which become live and dead together).
 #[derive(Clone, Copy, Default)]
 struct GroupState {
     /// Whether the group is live at the current position.
@@ -42,7 +42,7 @@ struct GroupState {
     last_access: u32,
 }
 
-/// Number of live registers at the current position of a block.
+/// Counts the live registers of each class while the items of a block are scheduled one by one.
 #[derive(Clone)]
 pub struct PressureTracker {
     /// For each register group, its liveness.
@@ -58,9 +58,9 @@ pub struct PressureTracker {
 /// Register groups that are live at the start and at the end of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLiveness<'a> {
-    /// Register groups that are live at the start.
+    /// Register groups that are live at the start of the block.
     pub live_in: &'a [u32],
-    /// Register groups that are live at the end.
+    /// Register groups that are live at the end of the block.
     pub live_out: &'a [u32],
 }
 
@@ -71,7 +71,7 @@ impl PressureTracker {
         PressureTracker { states: vec![GroupState::default(); groups], touched_groups: Vec::new(), live: zero, peak: zero }
     }
 
-    /// Returns the state of a register group, and records that it must be reset for the next block.
+    /// Returns the state of a register group for changes, and records that the state must be reset for the next block.
     fn state(&mut self, group: u32) -> &mut GroupState {
         let state = &mut self.states[group as usize];
         if !state.live && state.last_access == 0 {
@@ -208,7 +208,7 @@ impl PressureTracker {
         self.step(code, &item);
     }
 
-    /// Returns the number of live registers at the current position.
+    /// Returns the number of live registers of each class at the current position.
     pub fn live(&self) -> Counts {
         self.live
     }
@@ -225,7 +225,7 @@ mod tests {
     use crate::code::{RegisterClass, from_machine};
     use oriole_isa::{RegFile, parse};
 
-    /// Parses instructions on physical registers.
+    /// Returns the items of instructions on physical registers that are given as text.
     fn code(lines: &[&str]) -> SchedCode {
         from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
     }

@@ -22,7 +22,8 @@ use oriole_isa::RegFile;
 /// One number for each functional unit: busy cycles or register pressure changes.
 pub(crate) type ResourceVector = [i32; UNITS];
 
-/// Maximum cost of the operands of an instruction, in registers. The published description of ptxas keeps this cost in nine bits.
+/// Maximum number of registers that count as operands, or as results, of an instruction. The published description of ptxas keeps this
+/// number in nine bits.
 pub(crate) const MAX_OPERAND_COST: usize = 0x1ff;
 
 /// Resource usage of a block. It has 84 bytes, as in the published description of ptxas.
@@ -50,12 +51,12 @@ impl ResourceSlot {
     }
 }
 
-/// A mode of cost evaluation. The cost of an instruction is added to its block by three evaluations, in the order of the variants.
+/// One of the three steps in which the cost of an instruction is added to its block, in the order of the variants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CostMode {
-    /// Modes 0 and 1 of the published description of ptxas: the instruction's own cost. Resets the state of the previous instruction.
+    /// Modes 0 and 1 of the published description of ptxas: the cycles for which the instruction uses its unit. Starts a new instruction.
     Own,
-    /// Mode 2: the operand cost (in registers) minus the operand cost at the previous evaluation.
+    /// Mode 2: the change of the operand cost, in registers, since the previous evaluation of the same instruction.
     Differential,
     /// Mode 3: adds the register pressure change of the instruction to the pressure of the block.
     Pressure,
@@ -76,7 +77,7 @@ impl RegisterDescriptor {
     /// The class number of scoreboards, which are not registers and have no cost. All lower class numbers are register files.
     const SCOREBOARD_CLASS: u8 = 7;
 
-    /// Creates the descriptor of a register of a file.
+    /// Creates the descriptor of register number `index` of a register file.
     pub(crate) fn new(file: RegFile, index: u32) -> RegisterDescriptor {
         let class = match file {
             RegFile::General => 1,
@@ -98,15 +99,15 @@ impl RegisterDescriptor {
 /// A register operand. Immediates, constants, `RZ`, `PT` and their uniform counterparts are not register operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterOperand {
-    /// The register.
+    /// The register that is read or written.
     pub register: RegisterDescriptor,
-    /// Whether it is written; otherwise it is read.
+    /// Whether the register is written; otherwise it is read.
     pub written: bool,
-    /// Whether this is the last use of the value.
+    /// Whether this operand is the last use of the value in the register.
     pub last_use: bool,
 }
 
-/// The resource needs of an instruction.
+/// What an instruction needs: cycles of a functional unit, and registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ResourceNeeds {
     /// Index of the unit in the resource vector.
@@ -117,7 +118,8 @@ pub(crate) struct ResourceNeeds {
     pub operands: Vec<RegisterOperand>,
 }
 
-/// Unit of each scheduling class, and cycles that an instruction of the class occupies it, on one machine.
+/// For each scheduling class, the functional unit of its instructions, and the cycles for which an instruction occupies the unit; also some
+/// limits of the machine.
 #[derive(Clone, Debug)]
 pub struct Costs {
     /// For each class, the index of its unit, and cycles that an instruction occupies the unit.
@@ -126,7 +128,7 @@ pub struct Costs {
     scoreboards: usize,
     /// Whether two instructions of a warp can issue in one cycle.
     dual_issue: bool,
-    /// Cycles of the hardware scheduler for each instruction.
+    /// Number of cycles for which an instruction occupies the warp scheduler: 1, or the number of warps that execute the code in step.
     issue_cycles: u32,
 }
 
@@ -136,7 +138,8 @@ impl Costs {
         Costs::from_rates(&profile.rates, &profile.machine)
     }
 
-    /// Returns the costs for given unit rates.
+    /// Returns the costs for a machine with the given rates of its units. Where no rate is known, an instruction occupies its unit for one
+    /// cycle.
     pub fn from_rates(rates: &Rates, machine: &Machine) -> Costs {
         let cost = |class: SchedClass| {
             let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
@@ -150,8 +153,8 @@ impl Costs {
         }
     }
 
-    /// Returns the costs of each instruction for several warps that execute the same code at the same time: it takes an issue slot, and
-    /// occupies its unit, once for each warp.
+    /// Returns the costs if `warps` warps execute the same code at the same time: each instruction then takes an issue slot, and occupies
+    /// its unit, once for each of these warps.
     pub(crate) fn in_step(&self, warps: u32) -> Costs {
         Costs {
             classes: self.classes.iter().map(|&(unit, cycles)| (unit, cycles * warps as i32)).collect(),
@@ -160,7 +163,8 @@ impl Costs {
         }
     }
 
-    /// Returns the number of cycles of the hardware scheduler for each instruction: 1, or the number of warps in step.
+    /// Returns the number of cycles for which an instruction occupies the warp scheduler: 1, or the number of warps that execute the code
+    /// in step.
     pub(crate) fn issue_cycles(&self) -> u32 {
         self.issue_cycles
     }
@@ -181,8 +185,8 @@ impl Costs {
         Costs { dual_issue: true, ..self }
     }
 
-    /// Returns whether instructions of two classes may issue in one cycle, one after the other, if neither depends on the other: they are
-    /// executed by different units, and neither is a branch or a barrier.
+    /// Returns whether an instruction of class `first` and one of class `second` after it may issue in the same cycle if they are
+    /// independent: the machine has dual issue, different units execute them, and neither is a branch or a barrier.
     pub(crate) fn can_pair(&self, first: SchedClass, second: SchedClass) -> bool {
         let is_flow = |class: SchedClass| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
@@ -233,7 +237,7 @@ impl RegisterSet {
         is_new
     }
 
-    /// Removes a register.
+    /// Removes a register from the set.
     pub(crate) fn remove(&mut self, class: u8, index: u32) {
         let (word, bit) = RegisterSet::word_and_mask(class, index);
         if let Some(word) = self.words.get_mut(word) {
@@ -242,7 +246,7 @@ impl RegisterSet {
     }
 }
 
-/// Costs of the instruction that is being added, which are kept between its three evaluation steps.
+/// Costs of the instruction that is being added to a block, which are kept between the three steps ([`CostMode`]).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct CurrentInstCost {
     /// Cost of the operands of the instruction at the last evaluation, in registers.
@@ -251,10 +255,10 @@ struct CurrentInstCost {
     pressure: i32,
 }
 
-/// The resource model while a block is scheduled.
+/// The registers that the scheduled instructions of a block have consumed, and the costs of the instruction that is being added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
-    /// Registers that have had their last use.
+    /// Registers that have had their last use and are not live.
     consumed: RegisterSet,
     /// Costs of the instruction that is being added.
     current_inst: CurrentInstCost,
@@ -273,7 +277,8 @@ pub(crate) struct Undo {
 }
 
 impl Resources {
-    /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
+    /// Performs one step of adding an instruction, with the current set of consumed registers. Returns a change for each unit: cycles for
+    /// [`CostMode::Own`], registers for [`CostMode::Differential`]. [`CostMode::Pressure`] updates the slot instead and returns zeros.
     pub(crate) fn evaluate(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
@@ -294,7 +299,8 @@ impl Resources {
         answer
     }
 
-    /// Adds an instruction in all three modes, and returns the information that removes it again.
+    /// Adds an instruction to the resource usage of a block in three steps ([`CostMode`]), and returns the information that removes it
+    /// again.
     pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         let own = self.evaluate(needs, CostMode::Own, slot);
@@ -363,7 +369,7 @@ mod tests {
     use oriole_hardware::units::Unit;
     use oriole_isa::{Target, accesses, parse};
 
-    /// Returns the costs for a target.
+    /// Returns the unit costs of a target that is given by name.
     fn costs(target: &str) -> Costs {
         Costs::new(&Profile::of(Target::parse(target).unwrap()))
     }
@@ -418,7 +424,7 @@ mod tests {
         assert_eq!(slot.delta[Unit::Fma.index()], -3);
     }
 
-    /// Mode 2 gives the difference to the cost when it was last computed, so without a change it is zero.
+    /// Mode 2 gives the change of the operand cost since its last evaluation, so a second evaluation without a change gives zero.
     #[test]
     fn mode_2_is_zero_if_nothing_changed() {
         let (mut slot, mut resources) = (ResourceSlot::default(), Resources::default());

@@ -50,7 +50,7 @@ impl Score {
         (self.alone * self.shared).sqrt()
     }
 
-    /// Adds a block to the score.
+    /// Adds the time of a block to the score. `executions` is the estimated number of executions of the block.
     ///
     /// `alone` is the number of cycles of one execution by a lone warp, `busiest_unit_cycles` the number of cycles for which that execution
     /// occupies its busiest unit, and `warps` the number of resident warps per warp scheduler.

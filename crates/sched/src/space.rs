@@ -32,7 +32,7 @@ pub enum SchedSpace {
 }
 
 impl SchedSpace {
-    /// All spaces.
+    /// All memory spaces.
     pub const ALL: [SchedSpace; 8] = [
         SchedSpace::Generic,
         SchedSpace::Local,
@@ -69,19 +69,19 @@ impl SchedSpace {
         SchedSpace::ALL.into_iter().find(|space| space.name() == name)
     }
 
-    /// Returns whether accesses have a long latency and should issue early.
+    /// Returns whether accesses of this memory space have a long latency and should issue early.
     pub fn is_hot(self) -> bool {
         matches!(self, SchedSpace::Global | SchedSpace::Texture | SchedSpace::Surface)
     }
 
-    /// Returns whether accesses have a short latency and can be delayed.
+    /// Returns whether accesses of this memory space have a short latency and can be delayed.
     pub fn is_cold(self) -> bool {
         matches!(self, SchedSpace::Constant | SchedSpace::IndexedConstant | SchedSpace::Shared)
     }
 }
 
-/// Returns the estimated latency of a class in cycles: the usual latency if it is variable, the latency to the slowest reader if it is
-/// fixed; `None` if it is variable and unknown.
+/// Returns the estimated latency of a scheduling class in cycles: the usual latency if the latency is variable, the latency to the slowest
+/// reader if it is fixed; `None` if it is variable and unknown.
 pub fn estimated_latency(model: &Model, class: SchedClass) -> Option<u16> {
     match model.time(class) {
         None if model.results_need_scoreboard(class) => None,
@@ -89,7 +89,7 @@ pub fn estimated_latency(model: &Model, class: SchedClass) -> Option<u16> {
     }
 }
 
-/// Returns whether the latency of a class is long. An unknown latency counts as long.
+/// Returns whether the latency of a scheduling class is longer than `LONG_LATENCY_CYCLES`. An unknown latency counts as long.
 pub fn is_long_latency(model: &Model, class: SchedClass) -> bool {
     estimated_latency(model, class).is_none_or(|cycles| cycles > LONG_LATENCY_CYCLES)
 }

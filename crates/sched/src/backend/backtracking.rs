@@ -38,8 +38,7 @@ use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, Resour
 
 /// Maximum number of ready items that are compared in full per step.
 const MAX_COMPARED_CANDIDATES: usize = 24;
-/// Maximum number of items in a region. A step is linear in the number of ready items, because undoing it must restore the exact order of
-/// the ready list.
+/// Maximum number of items in a region. Longer runs of items are split, because each step takes time linear in the number of ready items.
 const LONGEST_REGION: usize = 512;
 
 /// A list scheduler that takes back its last decisions when they lead to a stall; the strategy `backtracking` of the command line.
@@ -70,7 +69,7 @@ impl Strategy for Backtracking {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
@@ -87,7 +86,8 @@ impl Strategy for Backtracking {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `backtracking`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -97,7 +97,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order of the list scheduler after all corrections.
+/// Schedules a region by the critical path, takes back decisions that lead to a stall, and returns the resulting order. `budget` limits the
+/// decisions that are taken back.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> Proposal {
     let knobs = &region.settings.knobs;
     let analysis = RegionAnalysis::new(region);
@@ -163,9 +164,9 @@ struct UndoableDecision<'a> {
     node: u32,
     /// Node of the second-best candidate; `None` if there was only one.
     runner_up: Option<u32>,
-    /// The criterion that decided.
+    /// The criterion that decided between this item and the runner-up.
     reason: Reason,
-    /// The clock before the item issued.
+    /// State of the simulated issue pipeline before the item issued.
     clock: Clock<'a>,
     /// Nodes whose earliest issue cycle the item changed, with the old cycle.
     old_earliest: Vec<(u32, u32)>,
@@ -185,7 +186,7 @@ struct UndoableOrder<'a, 'g> {
     analysis: &'a RegionAnalysis<'a>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
-    /// The decisions so far.
+    /// The decisions so far, in issue order.
     steps: Vec<UndoableDecision<'a>>,
     /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
@@ -195,22 +196,23 @@ struct UndoableOrder<'a, 'g> {
     unissued_predecessors: Vec<u32>,
     /// Nodes of the ready items.
     ready: Vec<u32>,
-    /// Tracks registers and units, with undo.
+    /// Tracks the registers and units that the issued items use, and can undo the last item.
     resources: Resources,
     /// The registers and units that the issued items occupy.
     resource_slot: ResourceSlot,
-    /// For each register group, whether it is live.
+    /// For each register group, whether it is live after the issued items.
     is_live: Vec<bool>,
     /// For each register group, the number of its readers that have not issued.
     unissued_readers: Vec<u32>,
-    /// For each register group, the number of its first general register in [`Resources`]. The last entry marks the end.
+    /// For each register group, the number of its first general register in [`Resources`]. The registers of group `n` end where those of
+    /// group `n + 1` start.
     first_registers: Vec<u32>,
     /// Number of live general registers at the start of the region.
     initial_pressure: i32,
 }
 
 impl<'a, 'g> UndoableOrder<'a, 'g> {
-    /// Creates the empty order of a region.
+    /// Creates an order of a region in which no item has issued yet.
     fn new(analysis: &'a RegionAnalysis<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
         let graph = analysis.region.graph;
         let mut first_registers = vec![0];
@@ -264,7 +266,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
     }
 
-    /// Computes the measurements of a ready item.
+    /// Computes the measurements by which a ready item is compared with other ready items.
     fn evaluate(&self, node: u32) -> ReadyItem {
         let settings = self.analysis.region.settings;
         let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);
@@ -283,7 +285,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         }
     }
 
-    /// Returns the best candidate and the runner-up.
+    /// Returns the best ready item and the second-best one (runner-up); `None` for the latter if only one item is ready.
     fn two_best_candidates(&self) -> (ReadyItem, Option<ReadyItem>) {
         // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
         let mut window: Vec<u32> = self.ready.clone();
@@ -311,7 +313,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         (best, second)
     }
 
-    /// Issues an item, and records the state that is needed to undo that.
+    /// Issues an item, and records the state that is needed to undo this decision.
     fn issue(&mut self, node: u32, reason: Reason, runner_up: Option<u32>) {
         let resource_needs = self.resource_needs(node);
         let clock = self.clock.clone();
@@ -411,8 +413,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         (if self.groups.is_some() { (self.pressure() - budget).max(0) } else { 0 }, length.max(self.clock.cycle + left))
     }
 
-    /// Issues the best candidate. Then undoes decisions one by one, back to step `from`, and tries the runner-up of each. Keeps the first
-    /// continuation with a lower estimate.
+    /// Issues the best candidate. Then undoes decisions one by one, back to step `from`, and issues the runner-up instead. Keeps the first
+    /// continuation that has a lower estimate; if there is none, repeats the old decisions. `tries` counts down the continuations.
     fn try_runners_up(&mut self, from: usize, tries: &mut usize, budget: &mut SearchBudget) {
         // The estimate after the greedy step includes the cost of the stall.
         let (best, runner_up) = self.two_best_candidates();
@@ -447,7 +449,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         }
     }
 
-    /// Converts the decisions to an order with its length, registers and reasons.
+    /// Converts the decisions to a proposal: an order with its length in cycles, its maximum number of live registers, and the reasons.
     fn into_proposal(self, region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
         let order = self.steps.iter().map(|step| step.node).collect();
         let mut proposal = Proposal::new(region, groups, order, Reason::OnlyOne);

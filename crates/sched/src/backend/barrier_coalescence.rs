@@ -37,7 +37,7 @@ pub(super) const BARRIER_COALESCENCE: WeightedVariant = WeightedVariant {
     variation: Variation::Rearrange(rearrange),
 };
 
-/// Changes a function as the module comment describes. Returns every change with its reason.
+/// Removes redundant barriers and fences from a function. Returns every removed instruction as a change with its reason.
 fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange> {
     let mut changes = Vec::new();
     let mut split: Option<Vec<Inst>> = None;
@@ -88,13 +88,13 @@ fn whole_block_barrier(function: &Function, inst: Inst) -> Option<i64> {
     }
 }
 
-/// Returns whether an instruction may wait at, or arrive at, the barrier `number`.
+/// Returns whether a barrier or a call may make threads wait at, or arrive at, the barrier `number`.
 fn may_synchronize(function: &Function, inst: Inst, number: i64) -> bool {
     whole_block_barrier(function, inst).is_none_or(|other| other == number)
 }
 
-/// Returns whether an instruction is an unguarded `MEMBAR`, `ERRBAR` or `CCTL.IVALL`, the instructions of a fence that this strategy
-/// compares.
+/// Returns whether an instruction is a fence that this strategy compares with others: an unguarded `MEMBAR`, `ERRBAR`, `CGAERRBAR` or
+/// `CCTL.IVALL`.
 fn is_fence(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_invalidation = data.is_machine(Opcode::CCTL) && data.modifiers.as_slice().iter().map(|name| name.spelling()).eq(["IVALL"]);
@@ -136,7 +136,7 @@ fn divergent_synchronizations(function: &Function) -> Vec<Inst> {
     let flow = ControlFlow::compute(function);
     let post_dominators = PostDominators::compute(function, &flow);
     let mut differs: BitSet<oriole_ir::Value> = BitSet::new(function.values.len());
-    // For each block, whether some threads may execute it more often than others, or not at all.
+    // The blocks that some threads may execute more often than others, or not at all.
     let mut split: BitSet<Block> = BitSet::new(function.blocks.len());
     let mut seen: BitSet<Block> = BitSet::new(function.blocks.len());
     loop {
@@ -184,7 +184,7 @@ fn divergent_synchronizations(function: &Function) -> Vec<Inst> {
     };
     let blocks = function.layout.iter().filter(|&&block| flow.is_reachable(block));
     let insts = blocks.flat_map(|&block| function.blocks[block].insts.iter().map(move |&inst| (block, inst)));
-    // A guarded barrier may be skipped by some threads, and so may one with other operands, so neither counts as executed by all.
+    // Guarded barriers and barriers with other operands are included wherever they are, because some threads may skip them.
     insts
         .filter(|&(block, inst)| {
             is_synchronization(inst)

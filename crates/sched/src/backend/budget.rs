@@ -10,7 +10,7 @@ use super::knobs::Knobs;
 /// Number of steps between two readings of the system clock.
 const STEPS_PER_CLOCK_READ: u32 = 64;
 
-/// The number of steps and the time that the searches of a function may still take.
+/// Counts the steps of all searches of a function, and ends the searches when the steps or the time are used up.
 #[derive(Default)]
 pub(super) struct SearchBudget {
     /// The time at which all searches end; `None` if there is no limit, or no search has started yet.

@@ -42,15 +42,16 @@ use super::weighted::{self, WeightedScheduling};
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
-/// Minimum number of items of the busiest unit.
+/// Minimum number of items that the busiest unit executes. Regions with fewer are scheduled by backend B.
 const MIN_ITEMS: usize = 8;
 /// Minimum number of cycles that an item occupies the busiest unit. A faster unit is rarely idle for lack of a better order.
 const MIN_ITEM_CYCLES: u32 = 4;
-/// Factor of the latency of the busiest unit by which readers of its results are kept away.
+/// Readers of a result of the busiest unit are placed as if the latency of that result were this many times as long.
 const READER_DISTANCE: u32 = 2;
-/// Maximum number of items that an item of a group needs besides those that the first item of the group needs.
+/// An item of the busiest unit joins a group if it needs at most this number of items that the first item of the group does not need.
 const NEAR_ITEMS: u32 = 4;
-/// Maximum number of groups of the items of the unit. Finding a group takes time linear in the size of the region.
+/// Maximum number of groups into which the items of the busiest unit are divided. Finding a group takes time linear in the size of the
+/// region.
 const MAX_GROUPS: usize = 16;
 
 /// List scheduling that keeps the slowest unit busy; the strategy `busy-unit` of the command line.
@@ -82,25 +83,25 @@ impl Strategy for BusyUnit {
         REASONS
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
-    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
-/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `busy-unit`. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let found = best_order(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
     found.into_schedule(region, tracker, Search::None)
 }
 
-/// Returns this strategy's order of a region; `None` if no unit is busy for most of the time.
+/// Returns the order of a region by the strategy `busy-unit`; `None` if no unit is busy for most of the time.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let warps = region.settings.warps_in_step;
     let costs = region.costs.in_step(warps);
@@ -117,8 +118,9 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Option
     Some(Proposal::new(region, groups, found.order, Reason::BusyUnit))
 }
 
-/// Returns the unit that determines the length of a region: its items occupy it for at least half of the issue slots. Units of memory and
-/// matrix products are left out: other rules order their items.
+/// Returns the index of the unit that determines the length of a region: the cycles for which items occupy it are at least half of the
+/// issue cycles of the region. `None` if there is no such unit. Only arithmetic units are considered: other rules order memory accesses and
+/// matrix products.
 fn busiest_unit(analysis: &RegionAnalysis<'_>) -> Option<usize> {
     let costs = analysis.region.costs;
     let mut uses = [(0_usize, 0_u32); UNITS];
@@ -138,7 +140,7 @@ fn busiest_unit(analysis: &RegionAnalysis<'_>) -> Option<usize> {
     arithmetic.into_iter().filter(slow).max_by_key(|&unit| (uses[unit].1, Reverse(unit)))
 }
 
-/// Returns the items of a unit in the order in which they should issue.
+/// Returns the items that a unit executes, in the order in which they should issue.
 fn order_of_unit(analysis: &RegionAnalysis<'_>, unit: usize) -> Vec<u32> {
     let graph = analysis.region.graph;
     let predecessors = Predecessors::new(graph);
@@ -162,8 +164,8 @@ fn order_of_unit(analysis: &RegionAnalysis<'_>, unit: usize) -> Vec<u32> {
     order
 }
 
-/// Raises the heights of the items of a unit so that each is above the next one by the cycles that it occupies the unit, and the heights of
-/// their predecessors accordingly.
+/// Raises heights (critical paths to the end of the region, in cycles). `order` lists the items of the busiest unit. Each gets at least the
+/// height of the next one plus the cycles for which it occupies the unit; the heights of all predecessors are raised accordingly.
 fn raise_heights(analysis: &mut RegionAnalysis<'_>, order: &[u32]) {
     let graph = analysis.region.graph;
     let mut below = 0;
@@ -180,7 +182,7 @@ fn raise_heights(analysis: &mut RegionAnalysis<'_>, order: &[u32]) {
     }
 }
 
-/// The incoming edges of all nodes of a graph.
+/// For each node of a graph, its predecessors.
 struct Predecessors {
     /// For each node, the index in `nodes` of its first predecessor; the last element is the number of edges.
     first: Vec<u32>,
@@ -212,7 +214,7 @@ impl Predecessors {
         &self.nodes[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
     }
 
-    /// Marks a node and everything that it depends on.
+    /// Sets `needed` for a node and for all nodes that it depends on, directly or indirectly.
     fn mark(&self, node: u32, needed: &mut [bool]) {
         let mut stack = vec![node];
         while let Some(node) = stack.pop() {
@@ -222,8 +224,8 @@ impl Predecessors {
         }
     }
 
-    /// Returns, for each node, the number of nodes that are not marked among the node and everything that it depends on. A node that is
-    /// reached on several paths counts several times.
+    /// Returns, for each node, how many nodes must still be issued before its result is available: the node itself and those that it
+    /// depends on, without the nodes marked in `needed`. A node that is reached on several paths counts several times.
     fn missing(&self, graph: &Graph, needed: &[bool]) -> Vec<u32> {
         let mut missing = vec![0_u32; graph.nodes()];
         for &node in graph.order.iter().filter(|&&node| !needed[node as usize]) {
@@ -239,7 +241,7 @@ mod tests {
     use super::super::engine::testing::TestRegion;
     use super::*;
 
-    /// Two rows of eight elements: the sum of a row is subtracted from its elements, then come the exponentials.
+    /// Returns test code for two rows of eight elements: sums each row, subtracts the sum from each element, and computes the exponentials.
     fn two_rows() -> Vec<String> {
         let mut lines = Vec::new();
         for row in [0, 100] {
@@ -255,7 +257,7 @@ mod tests {
         lines
     }
 
-    /// Returns the rows of the exponentials in an order, one character each.
+    /// Returns the row ('0' or '1') of each exponential in an order, as a string.
     fn rows(lines: &[String], order: &[usize]) -> String {
         let text = |&at: &usize| lines[at].strip_prefix("MUFU.EX2 R").map(|rest| if rest.starts_with('1') { '1' } else { '0' });
         order.iter().filter_map(text).collect()
@@ -274,8 +276,8 @@ mod tests {
         assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::BusyUnit));
     }
 
-    /// With four warps in step the second row's sums, which fill the stalls of the first row's for a lone warp, come after the first
-    /// exponential: the slots that they would fill belong to the other warps.
+    /// For a lone warp, the sums of the second row fill the stalls between the sums of the first row. With four warps in step they come
+    /// after the first exponential, because these stalls are left to the other warps.
     #[test]
     fn warps_in_step_leave_stalls_to_each_other() {
         let lines = two_rows();

@@ -49,7 +49,7 @@ impl Length {
     }
 }
 
-/// State of the pipeline while an order is issued.
+/// State of the simulated issue pipeline while the items of an order issue one by one.
 #[derive(Clone)]
 pub(super) struct Clock<'a> {
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
@@ -89,8 +89,8 @@ impl<'a> Clock<'a> {
         at
     }
 
-    /// Returns the cycle of the last instruction if an instruction whose operands are available from `earliest` on can issue together with
-    /// it; `None` on a machine without dual issue.
+    /// Returns the issue cycle of the last instruction if another instruction, whose operands are available from cycle `earliest` on, can
+    /// issue in that same cycle; `None` if it cannot, in particular on a machine without dual issue.
     pub(super) fn dual_issue_cycle(&self, class: SchedClass, earliest: u32) -> Option<u32> {
         let (at, first) = self.pairable?;
         (earliest <= at && self.unit_free_cycles[self.costs.unit(class)] <= at && self.costs.can_pair(first, class)).then_some(at)
@@ -104,7 +104,7 @@ impl<'a> Clock<'a> {
         self.in_flight.push(Reverse(until));
     }
 
-    /// Returns the number of in-flight instructions that hold a scoreboard, or slightly more.
+    /// Returns the number of instructions in flight that hold a scoreboard. The number may be slightly too high.
     pub(super) fn scoreboards_in_use(&self) -> usize {
         // Only `hold_scoreboard` removes completed entries, so the count may be slightly too high.
         self.in_flight.len()

@@ -11,9 +11,9 @@
 //!
 //! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
 //! those until its results are available; after register allocation they include register banks and the reuse cache. Where `busy-unit`
-//! applies, the warps of a thread block that share a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)).
-//! The original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. The time is the sum of the times of the
-//! strategies, about ten times that of backend B.
+//! applies, the warps of a thread block that share a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)). The
+//! original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. The time is the sum of
+//! the times of the strategies, about ten times that of backend B.
 //!
 //! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
 
@@ -39,7 +39,7 @@ use super::tree::{self, TreeScheduling};
 use super::weighted::{self, WeightedScheduling};
 use crate::pressure::PressureTracker;
 
-/// Maximum number of items of a region for which every strategy is tried. On larger regions only strategies of linear time are tried.
+/// Maximum number of items of a region for which every strategy is tried. On larger regions `backtracking` is left out.
 const MAX_ITEMS_FOR_ALL_STRATEGIES: usize = 512;
 
 /// The strategies whose orders are compared.
@@ -80,7 +80,7 @@ impl Strategy for Combined {
         &REASONS
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
@@ -97,7 +97,8 @@ impl Strategy for Combined {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `combined`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let groups = groups.as_ref();
@@ -122,7 +123,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     ];
     proposals.extend(tensor::order_by_products(region, groups));
     let by_unit = busy_unit::best_order(region, groups);
-    // Where a slow unit takes most of the time, it matters which slots are left to other warps.
+    // Where a slow unit takes most of the time, it matters which issue slots an order leaves to other warps.
     let warps = if by_unit.is_some() { region.settings.warps_in_step } else { 1 };
     proposals.extend(by_unit);
     if !region.carried.is_empty() {

@@ -47,12 +47,12 @@ impl Strategy for CriticalPath {
         engine_reasons![Cost, DependencyCycle, MakesReady]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(|region, tracker| schedule_by(region, tracker, &mut ByCriticalPath))
     }
 
-    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }

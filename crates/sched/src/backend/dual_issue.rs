@@ -128,8 +128,8 @@ fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedul
     second.into_schedule(region, tracker, Search::None)
 }
 
-/// Returns the order `order`, changed so that an instruction without a partner is followed by the first of the next `pairing-window`
-/// instructions that can issue in its cycle.
+/// Returns the order `order`, changed so that an instruction that would issue alone is followed by a partner: the first of the next
+/// `pairing-window` instructions that can issue in the same cycle.
 fn fill_second_slots(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     let Region { code, graph, costs, .. } = *region;
     let window = region.settings.knobs.pairing_window;

@@ -35,14 +35,14 @@ use super::weighted::view::Direction;
 use crate::code::Item;
 use crate::pressure::{Counts, PressureTracker};
 
-/// Maximum number of criteria of a strategy.
+/// Maximum number of criteria by which a strategy compares candidates.
 pub(super) const MAX_CRITERIA: usize = 5;
 /// Numbers of ready items to compare per step: those of the highest [`Priority::rank`] on each free unit, those that are first in the
 /// original order, and those whose operands in flight arrive first.
 const WINDOW_SIZES: (usize, usize, usize) = (8, 8, 8);
-/// Number of ready items of a busy unit to compare per step. Many of them would hide items that need not wait.
+/// Number of ready items of a busy unit to compare per step. More of them would leave no room for items that need not wait.
 const BUSY_UNIT_WINDOW_SIZE: usize = 2;
-/// Maximum number of successors to examine when counting how many become ready. It bounds the time of a step.
+/// Maximum number of successors of an item to examine when counting those that become ready. It bounds the time of a step.
 const MAX_EXAMINED_SUCCESSORS: usize = 16;
 /// Minimum latency, in cycles, of an item that should issue early so that other items hide its latency.
 pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
@@ -50,11 +50,11 @@ pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 
 /// Properties of a region that do not depend on the order of its items: critical paths and scoreboard use. Vectors are indexed by node of
 /// the dependency graph.
 pub(super) struct RegionAnalysis<'a> {
-    /// The region.
+    /// The analyzed region.
     pub region: Region<'a>,
     /// Critical path from the issue of each node to the end of the region, in cycles.
     pub heights: Vec<u32>,
-    /// For each item, whether some successor waits for its scoreboard.
+    /// For each item, whether an item that depends on it waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
@@ -70,12 +70,12 @@ impl<'a> RegionAnalysis<'a> {
         }
     }
 
-    /// Returns the item of a node.
+    /// Returns the item that a graph node stands for.
     pub(super) fn item(&self, node: u32) -> &'a Item {
         &self.region.code.items[self.region.graph.region.start + node as usize]
     }
 
-    /// Returns the unit of a node; [`UNITS`] for a pseudo operation.
+    /// Returns the index of the functional unit that executes the item of a node; [`UNITS`] for a pseudo operation.
     pub(super) fn unit(&self, node: u32) -> usize {
         let item = self.item(node);
         if item.opcode.is_some() { self.region.costs.unit(item.class) } else { UNITS }
@@ -89,17 +89,17 @@ pub(super) struct Candidate {
     pub node: u32,
     /// Cycles that the warp stalls if the item issues next.
     pub stall: u32,
-    /// Critical path from its issue to the end of the region, in cycles.
+    /// Critical path from the issue of the item to the end of the region, in cycles.
     pub height: u32,
     /// Number of successors that become ready when the item issues. Only the first few successors are examined, which bounds the time.
     pub newly_ready: u32,
     /// Change of the number of live registers of each class if the item issues next; zeros after register allocation.
     pub pressure_change: Counts,
-    /// Step at which its latest predecessor issued, counted from 1; 0 without predecessors.
+    /// Step at which the latest predecessor of the item issued, counted from 1; 0 if the item has no predecessors.
     pub last_predecessor_step: u32,
-    /// Whether some reader of its results waits for a scoreboard.
+    /// Whether some instruction that reads a result of the item waits for a scoreboard.
     pub sets_scoreboard: bool,
-    /// Whether it waits for the scoreboard of an earlier item.
+    /// Whether the item waits for the scoreboard of an earlier item.
     pub awaits_scoreboard: bool,
     /// Number of scoreboards that instructions in flight hold.
     pub scoreboards_in_use: usize,
@@ -109,12 +109,13 @@ pub(super) struct Candidate {
     pub step: u32,
 }
 
-/// A priority function of the list scheduler.
+/// A priority function of the list scheduler: the criteria by which it chooses among ready items.
 pub(super) trait Priority {
     /// The reason that a trace gives for each criterion of [`Priority::measure`], in the same order.
     const CRITERIA: &'static [Reason];
 
-    /// Returns the rank of an available item. Each step compares only the items with the highest ranks; see the module comment.
+    /// Returns the rank by which ready items are preselected: each step compares only the items with the highest ranks on each unit. The
+    /// default is the critical path.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
         analysis.heights[node as usize].into()
     }
@@ -129,9 +130,9 @@ pub(super) trait Priority {
 /// An order of a region, with its length and its maximum number of live registers.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Proposal {
-    /// Nodes in issue order.
+    /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
-    /// Trace, in issue order; empty if tracing is off.
+    /// The decisions with their reasons, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
     /// Length of the order by the cost model of issue ([`super::clock`]), in cycles.
     pub length: Length,
@@ -145,7 +146,7 @@ impl Proposal {
         Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
     }
 
-    /// Measures the length and the registers of an order. Every decision of its trace has the same reason.
+    /// Creates the proposal of a given order: measures its length and its live registers. Every decision in the trace gets the same reason.
     pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
@@ -188,7 +189,7 @@ impl Proposal {
         self.peak[0] > region.settings.budget.scarce_above
     }
 
-    /// Moves the tracker to the end of the region and returns the schedule.
+    /// Converts the proposal to a schedule, and moves the tracker of live registers to the end of the region.
     pub(super) fn into_schedule(self, region: &Region<'_>, tracker: &mut PressureTracker, search: Search) -> Schedule {
         let start = region.graph.region.start;
         let order: Vec<usize> = self.order.iter().map(|&node| start + node as usize).collect();
@@ -203,7 +204,8 @@ impl Proposal {
     }
 }
 
-/// Moves the tracker of live registers into the region. Returns the register groups of the region; `None` after register allocation.
+/// Prepares the tracker of live registers for the region. Returns the register groups (live ranges) of the region; `None` after register
+/// allocation.
 pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
     tracker.enter_region(region.code, region.graph.region.clone());
     (region.settings.stage == AllocationStage::Pre).then(|| Groups::new(region.code, region.graph, tracker))
@@ -263,11 +265,12 @@ struct Engine<'a, 'g> {
     last_predecessor_step: Vec<u32>,
     /// For each node, whether it waits for the scoreboard of an issued item.
     awaits_scoreboard: Vec<bool>,
-    /// For each unit, and for pseudo operations, the ready items whose operands are available: rank, descending, and node.
+    /// For each unit, and for pseudo operations, the ready items whose operands are available, each with its rank. The highest rank comes
+    /// first.
     available: [BTreeSet<(Reverse<i64>, u32)>; UNITS + 1],
     /// All ready items, in the original order.
     by_position: BTreeSet<u32>,
-    /// Ready items whose operands are not available yet: cycle of arrival, and node.
+    /// Ready items whose operands are not available yet, each with the cycle in which its operands arrive. The earliest cycle comes first.
     waiting: BTreeSet<(u32, u32)>,
     /// Number of the current step, counted from 1.
     step: u32,
@@ -327,7 +330,8 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Returns the best candidate, and the runner-up with the criterion that decided. The runner-up is exact only when tracing.
+    /// Returns the best candidate, and the runner-up with the criterion that decided between the two. The runner-up is exact only if
+    /// decisions are traced.
     fn pick(&mut self, priority: &impl Priority) -> (Candidate, Option<(u32, Reason)>) {
         self.advance(priority);
         let by_rank = self.available.iter().enumerate().flat_map(|(unit, available)| {
@@ -365,7 +369,7 @@ impl Engine<'_, '_> {
         (best, runner_up)
     }
 
-    /// Computes the measurements of a ready item.
+    /// Computes the measurements by which a ready item is compared with other ready items.
     fn candidate(&self, node: u32) -> Candidate {
         let (analysis, index) = (self.analysis, node as usize);
         let graph = analysis.region.graph;
@@ -445,7 +449,7 @@ impl CriterionValues {
         self.register_values.cmp(&other.register_values).then(self.strategy_values.cmp(&other.strategy_values))
     }
 
-    /// Returns the first criterion in which this candidate beats the candidate with the values `less`.
+    /// Returns the reason for the first criterion in which this candidate differs from the candidate with the lower values `less`.
     fn reason(&self, less: &CriterionValues, strategy_reasons: &[Reason]) -> Reason {
         const REGISTER_REASONS: [Reason; 2] = [Reason::PressureOverflow, Reason::Registers];
         let register_terms = REGISTER_REASONS.iter().zip(self.register_values.iter().zip(less.register_values));
@@ -462,7 +466,8 @@ macro_rules! engine_reasons {
 }
 pub(super) use engine_reasons;
 
-/// Schedules a region by a priority function. Moves the tracker to the end of the region.
+/// Schedules a region by a priority function. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 pub(super) fn schedule_by(region: &Region<'_>, tracker: &mut PressureTracker, priority: &mut impl Priority) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
@@ -491,16 +496,16 @@ pub(super) mod testing {
         pub code: SchedCode,
         /// The dependency graph of the region.
         pub graph: Graph,
-        /// Unit of each instruction class, and its cycles on the unit.
+        /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
         pub costs: Costs,
-        /// Mode, stage, budget and knobs; tests change them.
+        /// Optimization goal, stage, register budget and numeric parameters; tests change them.
         pub settings: Settings,
         /// Dependences on the previous iteration, if the region is a loop body.
         pub carried: Vec<CarriedEdge>,
     }
 
     impl TestRegion {
-        /// Parses the instructions of the region; no mode, budget or knob is changed from its default.
+        /// Parses the instructions of the region. All settings have their default values, and decisions are traced.
         pub(in super::super) fn new(lines: &[&str]) -> TestRegion {
             let target = Target::parse("sm_90a").unwrap();
             let code = from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>());

@@ -57,7 +57,7 @@ pub(super) const GLOBAL: WeightedVariant = WeightedVariant {
     variation: Variation::Rearrange(rearrange),
 };
 
-/// Changes a function as the module comment describes. Returns every change with its reason.
+/// Moves instructions of a function down, then up, between blocks. Returns every move as a change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     if function.inst_count() > MAX_FUNCTION_INSTRUCTIONS {
         return Vec::new();
@@ -91,7 +91,7 @@ impl Definitions {
     }
 }
 
-/// Which of the threads that execute a block *D* also execute a block that *D* immediately dominates.
+/// Which of the threads that execute a block *D* also execute another block, whose immediate dominator is *D*.
 #[derive(Clone, Copy)]
 enum ReachingThreads {
     /// Not known, or memory may be written between the two blocks.
@@ -102,7 +102,7 @@ enum ReachingThreads {
     Guarded(Guard),
 }
 
-/// Moves instructions to the immediate dominators of their blocks.
+/// Moves instructions up to the immediate dominators of their blocks. Returns every move with its reason.
 fn hoist(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);
@@ -289,7 +289,8 @@ fn choose_hoisted(
     chosen
 }
 
-/// Moves the chosen instructions of `block` to the end of its dominator `above`, and records the changes.
+/// Moves the chosen instructions of `block` to the end of its dominator `above`, guards loads where needed, and appends the moves to
+/// `changes`.
 fn move_up(
     function: &mut Function,
     definitions: &mut Definitions,
@@ -317,7 +318,8 @@ fn move_up(
     insert_before_end(function, above, moved);
 }
 
-/// Moves instructions of blocks without idle issue slots down: to the only successor from which their results are read.
+/// Moves instructions down from blocks without idle issue slots, if their results are read only in one successor of the block or in blocks
+/// that this successor dominates. Returns every move with its reason.
 fn sink(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);

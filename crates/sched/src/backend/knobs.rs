@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-/// The value of a parameter, with a text form.
+/// A type of parameter values, which can be converted to text and back.
 trait KnobValue: Sized {
     /// Parses the text form; `None` if the text is not a valid value.
     fn parse(text: &str) -> Option<Self>;
@@ -39,7 +39,7 @@ impl KnobValue for f64 {
     }
 }
 
-/// An optional parameter. `None` has the text form `auto`: the scheduler computes the value.
+/// The value of an optional parameter. `None` has the text form `auto`: the scheduler computes the value.
 impl<T: KnobValue> KnobValue for Option<T> {
     fn parse(text: &str) -> Option<Option<T>> {
         if text == "auto" { Some(None) } else { T::parse(text).map(Some) }
@@ -52,7 +52,7 @@ impl<T: KnobValue> KnobValue for Option<T> {
 
 macro_rules! knobs {
     ($($name:literal $field:ident: $type:ty = $default:expr, $text:literal;)*) => {
-        /// Values of all scheduling parameters.
+        /// The values of all scheduling parameters that users can set.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub struct Knobs {
             $(#[doc = $text] pub $field: $type,)*
@@ -93,8 +93,8 @@ knobs! {
     "post-schedule" post_schedule: Option<u32> = None, "all: whether phase 110 schedules (1) or not (0); auto: it does, by-target as the machine's hook says.";
     "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
     "register-gaps" register_gaps: i32 = 0, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
-    // This knob sets bit 1 of the priority for all candidates of a step equally, so it changes no order yet. Strategies of the published
-    // description that select by bit 1 are not implemented.
+    // This knob changes no order yet: it sets bit 1 of the priority for all candidates of a step equally. Strategies of the published
+    // description that select candidates by bit 1 are not implemented.
     "queue-depth" queue_depth: usize = 4, "A: no effect yet. Ready readers of in-flight results from which on the critical bit is set (knob 770).";
     "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";

@@ -29,7 +29,7 @@ pub(super) struct ByMemoryPath {
 }
 
 impl ByMemoryPath {
-    /// Computes the memory path of each node.
+    /// Computes the memory path of each node (sum of long latencies on a path from it to the end of the region).
     pub(super) fn new(region: &Region<'_>) -> ByMemoryPath {
         let graph = region.graph;
         let is_long = |latency: u32| latency >= LONG_LATENCY;
@@ -79,18 +79,19 @@ impl Strategy for LatencyScheduling {
         engine_reasons![Cost, MemoryPath, Interleaved, DependencyCycle]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
-    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `latency`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);

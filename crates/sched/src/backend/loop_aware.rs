@@ -69,7 +69,7 @@ impl Strategy for LoopAware {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
@@ -85,14 +85,16 @@ impl Strategy for LoopAware {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `loop-aware`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the best order of a region, and whether some order that was tried exceeds the scarcity threshold of registers.
+/// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold
+/// ([`super::Budget::scarce_above`]).
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
     let source = Proposal::original(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
@@ -183,7 +185,8 @@ pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
     SteadyState { cycles: clock.cycle - first_end, issue_cycles: issued, period }
 }
 
-/// Returns the graph of the region with the starts and tails of the steady state.
+/// Returns a copy of the region's graph with the timing of the loop's steady state: when operands from the previous iteration arrive, and
+/// by when the next iteration needs results.
 fn steady_state_graph(region: &Region<'_>, state: &SteadyState) -> Graph {
     let mut starts = vec![0; region.graph.items()];
     let mut tails: Vec<u32> = vec![0; region.graph.items()];
@@ -191,7 +194,8 @@ fn steady_state_graph(region: &Region<'_>, state: &SteadyState) -> Graph {
         let arrival = (state.issue_cycles[edge.from as usize] + edge.latency).saturating_sub(state.period);
         let start = &mut starts[edge.to as usize];
         *start = arrival.max(*start);
-        // The reader issues this number of cycles after the end of the iteration. The rest of the latency must elapse before the end.
+        // The reader issues `issue_cycles[edge.to]` cycles after the start of the next iteration. The rest of the latency must elapse
+        // before the end of this one.
         let tail = &mut tails[edge.from as usize];
         *tail = edge.latency.saturating_sub(state.issue_cycles[edge.to as usize]).max(*tail);
     }

@@ -39,7 +39,7 @@ const WINDOW_SIZES: [u32; 6] = [256, 128, 64, 32, 16, 8];
 /// Maximum number of passes that improve the base order. Each pass sees the live ranges that the one before it changed.
 const MAX_BASE_ORDER_PASSES: usize = 3;
 
-/// Few live registers, in an order near the original one; the strategy `near-source` of the command line.
+/// Keeps few registers live, in an order near the original one; the strategy `near-source` of the command line.
 pub(super) struct NearSource;
 
 impl Strategy for NearSource {
@@ -58,7 +58,7 @@ impl Strategy for NearSource {
         engine_reasons![Cost, DependencyCycle, MakesReady, SourceOrder]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
@@ -69,7 +69,8 @@ impl Strategy for NearSource {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `near-source`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let mut best = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -136,26 +137,26 @@ fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bo
 
 /// State of a pass that builds the base order. Vectors are indexed by node.
 struct BaseOrder<'a> {
-    /// The region.
+    /// The region that is ordered.
     region: &'a Region<'a>,
-    /// Whether the node is deferred: it is placed directly before the first item that uses its results.
+    /// For each node, whether it is deferred: placed directly before the first item that uses its results.
     deferred: Vec<bool>,
-    /// The predecessors of each node in the dependency graph.
+    /// For each node, its predecessors in the dependency graph.
     predecessors: Vec<Vec<u32>>,
-    /// Number of predecessors that are not placed.
+    /// For each node, the number of predecessors that are not placed yet.
     left: Vec<u32>,
-    /// Whether the node is placed.
+    /// For each node, whether it is placed.
     placed: Vec<bool>,
-    /// The live registers after the placed items.
+    /// Counts the live registers after the placed items.
     live: Live<'a>,
     /// Items to examine again, because they became ready or because their effect on the live registers changed.
     changed: Vec<u32>,
-    /// The new order.
+    /// Nodes of the items placed so far, in their new order.
     order: Vec<u32>,
 }
 
 impl<'a> BaseOrder<'a> {
-    /// Returns the state before the first item.
+    /// Creates the state of a pass, before any item is placed.
     fn new(region: &'a Region<'a>, groups: &'a Groups, order: &[u32]) -> BaseOrder<'a> {
         let graph = region.graph;
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); graph.nodes()];
@@ -174,7 +175,7 @@ impl<'a> BaseOrder<'a> {
         }
     }
 
-    /// Places all items and returns their order; `old` is the order to start from.
+    /// Places all items, and returns the new order; `old` is the order that the pass improves.
     fn build(mut self, old: &[u32]) -> Vec<u32> {
         for &node in old {
             if !self.deferred[node as usize] {
@@ -202,7 +203,7 @@ impl<'a> BaseOrder<'a> {
         }
     }
 
-    /// Places all ready items that leave fewer registers live.
+    /// Places every ready item that reduces the number of live general registers.
     fn place_items_that_free_registers(&mut self) {
         while let Some(node) = self.changed.pop() {
             let index = node as usize;
@@ -216,7 +217,7 @@ impl<'a> BaseOrder<'a> {
         }
     }
 
-    /// Places a node whose predecessors are placed.
+    /// Places a node, whose predecessors must be placed, and updates its successors and the live registers.
     fn place(&mut self, node: u32) {
         self.placed[node as usize] = true;
         if (node as usize) < self.region.graph.items() {
@@ -231,8 +232,8 @@ impl<'a> BaseOrder<'a> {
     }
 }
 
-/// Reorders a base order for fewer stalls. Each step chooses among the ready items of a window that starts at the first item of the base
-/// order that is not placed.
+/// Reorders a base order for fewer stalls. Each step chooses among the ready items of a window of `window` items, which starts at the first
+/// item of the base order that is not placed. Returns the new order.
 fn windowed_order(region: &Region<'_>, groups: &Groups, base: &[u32], window: u32) -> Vec<u32> {
     let Region { code, graph, costs, settings, .. } = *region;
     let item = |node: u32| &code.items[graph.region.start + node as usize];
@@ -288,7 +289,7 @@ mod tests {
         assert!(peak <= 12, "{peak} registers");
     }
 
-    /// The two halves of a pair are converted as soon as their sums have read them.
+    /// Each conversion comes as soon as the sums have read its two operands: from then on it frees a register.
     #[test]
     fn conversions_come_as_soon_as_they_free_registers() {
         let lines = [

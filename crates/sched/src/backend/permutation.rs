@@ -49,7 +49,7 @@ use crate::pressure::PressureTracker;
 
 /// Maximum number of items of a region that can be searched: sets of items are bit masks in a 32-bit word.
 const MAX_SEARCHED_ITEMS: usize = 32;
-/// Maximum number of partial schedules that are kept for one set of issued items.
+/// Maximum number of partial schedules with the same set of issued items that are kept for comparison.
 const MAX_SEEN_ORDERS: usize = 8;
 
 /// Finds the shortest order of a small region by branch and bound; the strategy `permutation` of the command line.
@@ -71,7 +71,7 @@ impl Strategy for Permutation {
         &[Reason::Optimal, Reason::SearchEnded, Reason::TooLarge, Reason::SourceOrder]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
@@ -83,15 +83,16 @@ impl Strategy for Permutation {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `permutation`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
     Schedule { exceeded_scarcity, ..proposal.into_schedule(region, tracker, search) }
 }
 
-/// Returns the best order that was found, the result of the search, and whether some order that was tried exceeds the scarcity threshold of
-/// registers.
+/// Returns the best order that was found, the outcome of the search, and whether some order that was tried has more live registers than the
+/// scarcity threshold.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, Search, bool) {
     let knobs = &region.settings.knobs;
     let mut best = Proposal::original(region, groups, Reason::SourceOrder);
@@ -139,7 +140,7 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
     region.settings.mode != ScheduleMode::ReduceReg && proposal.excess(region) == 0 && !bound.is_shorter_than(proposal.length)
 }
 
-/// A partial schedule. Vectors are indexed by node.
+/// A partial schedule: the state after some items of the region have issued. Vectors are indexed by node.
 #[derive(Clone)]
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
@@ -175,7 +176,7 @@ struct SeenOrder {
 struct BranchAndBound<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
-    /// For each node, the length in cycles of the longest path from its issue to the issue of another node.
+    /// For each node, the length in cycles of the longest path from its issue to the issue of an item that depends on it.
     cycles_to_last_issue: Vec<u32>,
     /// Nodes in the best order so far.
     order: Vec<u32>,
@@ -183,7 +184,7 @@ struct BranchAndBound<'a, 'g> {
     best_objective: (i32, u32),
     /// Nodes in the current partial schedule.
     current_order: Vec<u32>,
-    /// For each set of issued items, the partial schedules that were reached with it.
+    /// For each set of issued items, the partial schedules with that set that the search has reached.
     seen_orders: FxHashMap<u32, Vec<SeenOrder>>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
@@ -293,13 +294,13 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         next
     }
 
-    /// Returns the objective of a partial schedule if its length were `length`.
+    /// Returns the objective that a partial schedule would have if its length were `length`.
     fn objective_of(&self, partial: &PartialSchedule<'a, 'g>, length: Length) -> (i32, u32) {
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         self.objective(length, excess(&peak, &self.analysis.region), peak[0])
     }
 
-    /// Returns a lower bound on the objective of all completions of a partial schedule.
+    /// Returns a lower bound on the objective ([`BranchAndBound::objective`]) of all completions of a partial schedule.
     fn completion_bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
         let (analysis, graph) = (self.analysis, self.analysis.region.graph);
         let items = graph.items();
@@ -336,8 +337,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         self.objective_of(partial, length)
     }
 
-    /// Returns whether an earlier partial schedule with the same items is in no property worse. If there is none, records `partial` for
-    /// later comparisons.
+    /// Returns whether an earlier partial schedule with the same issued items is at least as good in every property ([`SeenOrder`]). If
+    /// there is none, records `partial` for later comparisons.
     fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
@@ -390,9 +391,9 @@ mod tests {
     use super::super::{Knobs, estimate};
     use super::*;
 
-    /// Returns the smallest objective over all permutations that respect the dependences, by enumeration.
+    /// Returns the smallest sum of issue cycles and completion cycles over all permutations that respect the dependences, by enumeration.
     fn shortest(bench: &TestRegion) -> u32 {
-        /// Extends a partial schedule by each ready item in turn, and keeps the smallest objective.
+        /// Extends a partial schedule by each ready item in turn, and keeps the smallest sum in `best`.
         fn walk(bench: &TestRegion, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
             let items = bench.graph.items();
             if order.len() == items {

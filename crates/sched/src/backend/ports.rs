@@ -66,7 +66,8 @@ impl PortUse {
     }
 }
 
-/// Returns the read ports used by each item of a region. Registers are renumbered in the order in which the region mentions them.
+/// Returns the use of read ports by each item of a region. Registers are renumbered in the order in which the region mentions them; each
+/// number has the same bank as its register.
 pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<PortUse> {
     let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
     let mut given = [0_u16; REGISTER_BANKS];
@@ -122,7 +123,8 @@ pub(super) struct PortState {
     last_written: u16,
     /// Issue cycle of the previous instruction.
     last_issue: u32,
-    /// Cycles of the hardware scheduler, and of the banks, for each instruction: the number of warps in step.
+    /// Number of cycles for which an instruction occupies the warp scheduler: 1, or the number of warps that execute the code in step. Bank
+    /// reads take this many times as long.
     issue_cycles: u32,
     /// Number of instructions issued so far.
     issued_count: u32,
@@ -221,8 +223,8 @@ pub(crate) struct OrderLength {
     pub conflict_cycles: u32,
 }
 
-/// Returns the length of an order of the nodes of a region. `tails` has, for each item, the cycles from its issue until its results are
-/// available after the region; `ports` has the read ports of each item, and is empty before register allocation.
+/// Returns the length in cycles of an order of a region, given as nodes. `tails` has, for each item, the cycles from its issue until its
+/// results are available after the region; `ports` has the read ports that each item uses, and is empty before register allocation.
 pub(super) fn measure_order(
     code: &SchedCode,
     graph: &Graph,

@@ -46,7 +46,7 @@ pub(super) const PREFETCH: WeightedVariant = WeightedVariant {
     variation: Variation::Rearrange(rearrange),
 };
 
-/// Changes a function as the module comment describes. Returns every change with its reason.
+/// Inserts prefetches into the loops of a function that consist of one block. Returns every inserted prefetch as a change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     change_loops(function, context, |function, single_loop, times, changes| {
         let Some(plan) = PrefetchPlan::find(function, single_loop, times, context) else { return };
@@ -112,7 +112,8 @@ impl PrefetchPlan {
         if lines.is_empty() || slices.len() > context.knobs.pipeline_address {
             return None;
         }
-        // A prefetched load still has the latency of a hit in the first-level cache; the prefetch hides the rest.
+        // Estimated cycles of an iteration whose loads hit the cache: the critical path without the latency of the loads, and at least one
+        // cycle for each instruction.
         let longest = times.heights(function, single_loop.block).into_iter().max().unwrap_or(0);
         let iteration = longest.saturating_sub(latency).max(insts.len() as u32);
         let wanted = latency.div_ceil(iteration.max(1)).clamp(1, context.knobs.prefetch_distance.max(1));
@@ -126,7 +127,8 @@ impl PrefetchPlan {
         Some(PrefetchPlan { lines, address_insts, distance, next_iteration_insts })
     }
 
-    /// Inserts the prefetches before the branch at the end of the loop, and returns them.
+    /// Inserts the prefetches, and the instructions that compute their addresses and guards, before the branch at the end of the loop.
+    /// Returns the prefetches.
     fn apply(&self, function: &mut Function, single_loop: &SingleBlockLoop) -> Vec<Inst> {
         let mut insts = Vec::new();
         let mut renaming = ValueRenaming::new(single_loop, true);
@@ -181,9 +183,9 @@ fn plain_address(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     }
 }
 
-/// Returns the instructions of the loop, in program order, that compute for the next iteration the phis on which the address instructions
-/// `slices` and the loop condition depend, and the comparison that is the loop condition. `None` if the loop condition is not a single
-/// comparison of values that arithmetic computes.
+/// Returns the instructions that must be repeated for each iteration between a prefetch and its load, in program order: those that compute
+/// the next values of the phis on which the address instructions `slices` and the loop condition depend, and the comparison that is the
+/// loop condition. `None` if the loop condition is not a single comparison of values that arithmetic computes.
 fn next_iteration_insts(
     function: &Function,
     single_loop: &SingleBlockLoop,

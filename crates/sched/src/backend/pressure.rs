@@ -54,7 +54,7 @@ impl Strategy for PressureScheduling {
         engine_reasons![Cost, DependencyCycle, MakesReady, RegisterDelta, Chain, SourceOrder]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
@@ -65,7 +65,8 @@ impl Strategy for PressureScheduling {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `pressure`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
@@ -76,7 +77,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
 }
 
-/// Returns the order of the backward list scheduling pass.
+/// Schedules a region from its end to its start, so that each definition comes close to its uses. Returns the order.
 pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
     let graph = region.graph;
     let nodes = graph.nodes();

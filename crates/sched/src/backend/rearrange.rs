@@ -17,14 +17,14 @@ use crate::code::products::ProductRegisters;
 use crate::graph::GraphBuilder;
 use crate::resource::Costs;
 
-/// The hardware data and parameters for a strategy that changes a function.
+/// The hardware data and parameters that a strategy needs to change a function.
 #[derive(Clone, Copy)]
 pub struct RearrangeContext<'a> {
     /// The latency model of the target.
     pub model: &'a Model,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
-    /// Numeric parameters.
+    /// Numeric parameters that users can set.
     pub knobs: &'a Knobs,
 }
 
@@ -33,7 +33,7 @@ pub struct RearrangeContext<'a> {
 pub struct CodeChange {
     /// The instruction that was moved or removed, or the copy of it that was added.
     pub inst: Inst,
-    /// The block that it was in.
+    /// The block that the instruction was in before.
     pub from: Block,
     /// The block that contains the instruction now; equal to `from` if the instruction was removed.
     pub to: Block,
@@ -41,26 +41,27 @@ pub struct CodeChange {
     pub reason: ChangeReason,
 }
 
-/// The reason for a change.
+/// The reason for which a strategy moved, removed or added an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ChangeReason {
-    /// global: the instruction moved up to a dominating block, which has idle issue slots.
+    /// Strategy `global`: the instruction moved up to a dominating block, which has idle issue slots.
     FillsStall,
-    /// global: the load starts earlier, in a dominating block. It is guarded by the condition of the branch, or every thread executes it.
+    /// Strategy `global`: the load starts earlier, in a dominating block. It is guarded by the condition of the branch, or every thread
+    /// executes it.
     StartsLoad,
-    /// global: a load that was moved up uses the result in its address.
+    /// Strategy `global`: a load that was moved up uses the result of the instruction in its address.
     AddressOfLoad,
-    /// global: the instruction moved down, because only one successor of its block reads the result.
+    /// Strategy `global`: the instruction moved down, because only one successor of its block reads the result.
     OnlyReadBelow,
-    /// software-pipelining: the load of the next iteration overlaps this one.
+    /// Strategy `software-pipelining`: the load of the next iteration is executed during this iteration.
     NextIteration,
-    /// software-pipelining: the load of the first iteration comes before the loop.
+    /// Strategy `software-pipelining`: the load of the first iteration is executed before the loop.
     FirstIteration,
-    /// prefetch: a later iteration of the loop reads the cache line.
+    /// Strategy `prefetch`: the instruction prefetches a cache line that a later iteration of the loop reads.
     LaterIteration,
-    /// barrier-coalescence: an equal barrier comes before it, and no memory access in between.
+    /// Strategy `barrier-coalescence`: an equal barrier comes before the removed one, and no memory access in between.
     RepeatedBarrier,
-    /// barrier-coalescence: a fence that is at least as strong comes before it, and no memory access in between.
+    /// Strategy `barrier-coalescence`: a fence that is at least as strong comes before the removed one, and no memory access in between.
     RepeatedFence,
     /// All strategies: the changed code would need too many registers, so all changes were dropped.
     TooManyRegisters,
@@ -95,7 +96,7 @@ pub(crate) fn has_late_accesses(function: &Function) -> bool {
     insts.any(|&inst| function.insts[inst].op.machine().is_some_and(is_late))
 }
 
-/// Returns the latency class of a machine instruction; `None` for a pseudo operation.
+/// Returns the scheduling class (set of instructions with the same timing) of a machine instruction; `None` for a pseudo operation.
 pub(super) fn class_of(function: &Function, inst: Inst) -> Option<SchedClass> {
     let data = &function.insts[inst];
     data.op.machine().map(|opcode| Classes::get().of(opcode, &data.modifiers))
@@ -139,7 +140,8 @@ pub(super) fn writes_general_registers(function: &Function, inst: Inst) -> bool 
     results.peek().is_some() && results.all(|result| result.value().is_some_and(|value| function.values[value].file == RegFile::General))
 }
 
-/// Returns whether all values that an instruction reads are in registers of the thread, none in uniform registers.
+/// Returns whether all values that an instruction reads are in general or predicate registers, which every thread has for itself, and none
+/// in uniform registers.
 pub(super) fn reads_thread_registers(function: &Function, inst: Inst) -> bool {
     function.used(inst).all(|part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate))
 }
@@ -154,12 +156,12 @@ pub(super) fn plain_load(function: &Function, inst: Inst) -> Option<&MemoryAcces
     (is_load && is_weak && is_plain && data.guard.is_none() && writes_general_registers(function, inst)).then_some(access)
 }
 
-/// Returns the number of registers that the results of an instruction occupy.
+/// Returns the number of registers that the results of an instruction occupy, summed over all register files.
 pub(super) fn result_registers(function: &Function, inst: Inst) -> usize {
     function.defined(inst).map(|value| usize::from(function.values[value].width)).sum()
 }
 
-/// Inserts instructions before the branches at the end of a block.
+/// Inserts instructions directly before the branches at the end of a block.
 pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: impl IntoIterator<Item = Inst>) {
     let at = function.blocks[block].insts.len() - function.terminators(block).len();
     function.blocks[block].insts.splice(at..at, insts);
@@ -167,7 +169,7 @@ pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: im
 
 /// Computes idle issue slots and critical paths of the blocks of a function.
 pub(super) struct BlockTimes<'a> {
-    /// The hardware data and parameters.
+    /// The hardware data and parameters for the analysis.
     context: RearrangeContext<'a>,
     /// The register numbers of the SSA values.
     numbers: ValueNumbers,
@@ -176,7 +178,7 @@ pub(super) struct BlockTimes<'a> {
 }
 
 impl<'a> BlockTimes<'a> {
-    /// Numbers the values of a function. The blocks themselves are analyzed on request.
+    /// Prepares the analysis of the blocks of a function. The blocks themselves are analyzed on request.
     pub(super) fn new(function: &Function, context: RearrangeContext<'a>) -> BlockTimes<'a> {
         let numbers = ValueNumbers::new(function);
         let products = ProductRegisters::on_values(function, &numbers);

@@ -2,103 +2,106 @@
 
 /// The comparison that decided between the scheduled instruction (the *winner*) and the second-best candidate (the *runner-up*).
 ///
-/// Each comment starts with the backends that compare this way: A is `list`, B is `weighted`, C is `tree`. "A, bit 6" means bit 6 of the
-/// eight-bit priority of backend A ([`super::list::priority`]). The variants up to `RegisterDelta`, and then `Position`, are in the order
-/// in which backend A compares.
+/// Each comment starts with the backends or strategies that compare this way. Backend A is `list`, B is `weighted`, C is `tree`; the
+/// priority of backend A has eight bits ([`super::list::priority`]). The variants up to `RegisterDelta`, and then `Position`, are in the
+/// order in which backend A compares.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
     /// All backends: there was no other candidate.
     OnlyOne,
-    /// A, B: the runner-up exceeds the register budget, or exceeds it by more.
+    /// Backends A and B: the runner-up exceeds the register budget, or exceeds it by more.
     PressureOverflow,
-    /// A, C: the winner continues a batch of matrix products.
+    /// Backends A and C: the winner continues a batch of matrix products.
     Batch,
-    /// A: registers are scarce, and the winner leaves more of them free.
+    /// Backend A: registers are scarce, and the winner leaves more of them free.
     Registers,
-    /// A, bit 4: the winner reads long-latency memory, and this criterion is still active in the region.
+    /// Backend A, bit 4 of the priority: the winner reads long-latency memory, and no earlier item of the region has won by this criterion.
     HotCounts,
-    /// A, bit 6: the winner is control flow or a barrier, and an instruction has stalled since the previous control flow or barrier.
+    /// Backend A, bit 6 of the priority: the winner is control flow or a barrier, and an instruction has stalled since the previous control
+    /// flow or barrier.
     YieldFlag,
-    /// A, bit 1: readers of in-flight results are being drained; the winner is one that can issue without a stall and takes no register.
+    /// Backend A, bit 1 of the priority: readers of in-flight results are being drained; the winner is one that can issue without a stall
+    /// and takes no register.
     Critical,
-    /// A, bit 2: the winner can issue without a stall.
+    /// Backend A, bit 2 of the priority: the winner can issue without a stall.
     StallFree,
-    /// A, bit 5: the winner reads long-latency memory.
+    /// Backend A, bit 5 of the priority: the winner reads long-latency memory.
     Hot,
-    /// A: both candidates wait for a scoreboard, and the scoreboard of the winner was set earlier.
+    /// Backend A: both candidates wait for a scoreboard, and the scoreboard of the winner was set earlier.
     BarrierGroup,
-    /// A: the operands of the winner are available sooner.
+    /// Backend A: the operands of the winner are available sooner.
     LatencyCounter,
-    /// A, bit 7: the winner is a `YIELD`. Compared only while some candidate accesses shared memory.
+    /// Backend A, bit 7 of the priority: the winner is a `YIELD`. Compared only while some candidate accesses shared memory.
     YieldRelated,
-    /// A: the winner has less contention for its unit, for scoreboards and for registers.
+    /// Backend A: the winner has less contention for its unit, for scoreboards and for registers.
     Contention,
-    /// A and the strategies with a priority of their own: the winner stalls for fewer cycles.
+    /// Backend A and the strategies with their own priority functions: the winner stalls for fewer cycles.
     Cost,
-    /// A: the winner has the lower earliest issue cycle.
+    /// Backend A: the winner has the lower earliest issue cycle.
     EarliestCycle,
-    /// A and the strategies with a priority of their own: the winner has the longer critical path to the end of the region.
+    /// Backend A and the strategies with their own priority functions: the winner has the longer critical path to the end of the region.
     DependencyCycle,
-    /// A: the winner has the earlier deadline, the latest issue cycle that does not lengthen the region.
+    /// Backend A: the winner has the earlier deadline, the latest issue cycle that does not lengthen the region.
     Deadline,
-    /// A: the winner frees more registers or takes fewer.
+    /// Backend A: the winner frees more registers or takes fewer.
     RegisterDelta,
-    /// B: the part of the score for live registers contributed most to the winner's advantage.
+    /// Backend B: the part of the score for live registers contributed most to the winner's advantage.
     WeightedRegisters,
-    /// B: the part of the score for parallelism (critical path, stalls) contributed most to the winner's advantage.
+    /// Backend B: the part of the score for parallelism (critical path, stalls) contributed most to the winner's advantage.
     WeightedParallelism,
-    /// B: the part of the score for the order of the forward pass contributed most to the winner's advantage.
+    /// Backend B: the part of the score for the order of the forward pass contributed most to the winner's advantage.
     WeightedForward,
     /// All backends: everything else is equal, and the winner comes first in the original order.
     Position,
-    /// C: the winner has the higher priority, the first key of the ordered tree.
+    /// Backend C: the winner has the higher priority, the first key of the ordered tree.
     Priority,
-    /// C: the winner has the longer result latency, the second key of the ordered tree.
+    /// Backend C: the winner has the longer result latency, the second key of the ordered tree.
     ResultLatency,
-    /// C: the runner-up was rejected because it would stall.
+    /// Backend C: the runner-up was rejected because it would stall.
     RejectedForWait,
-    /// C: the runner-up was rejected because it takes registers that are scarce.
+    /// Backend C: the runner-up was rejected because it takes registers that are scarce.
     RejectedForRegisters,
-    /// C: the runner-up was rejected because it writes the same register as the previous instruction.
+    /// Backend C: the runner-up was rejected because it writes the same register as the previous instruction.
     RejectedForWrite,
-    /// C: all candidates were rejected, and the winner has the lowest cost.
+    /// Backend C: all candidates were rejected, and the winner has the lowest cost.
     LeastCost,
-    /// C: the winner has more operands in the operand reuse cache, or fewer operands in the same register bank.
+    /// Backend C: the winner has more operands in the operand reuse cache, or fewer operands in the same register bank.
     Ports,
-    /// C and others: no order of the region was better than the original one.
+    /// Backend C and other strategies: no order of the region was better than the original one.
     SourceOrder,
-    /// C: an identical region was scheduled before, and its order was used again.
+    /// Backend C: an identical region was scheduled before, and its order was used again.
     Remembered,
-    /// busy-unit: the order keeps the slowest unit of the region busy.
+    /// Strategy `busy-unit`: the order keeps the slowest unit of the region busy.
     BusyUnit,
-    /// critical-path, pressure: more items become ready when the winner issues.
+    /// Strategies `critical-path` and `pressure`: more items become ready when the winner issues.
     MakesReady,
-    /// depth-first, pressure: the neighbour of the winner in its dependency chain was placed more recently than that of the runner-up.
+    /// Strategies `depth-first` and `pressure`: the neighbour of the winner in its dependency chain was placed more recently than that of
+    /// the runner-up.
     Chain,
-    /// latency: the winner has the longer memory path (sum of long latencies on a path from it to the end of the region).
+    /// Strategy `latency`: the winner has the longer memory path (sum of long latencies on a path from it to the end of the region).
     MemoryPath,
-    /// latency: the operands of the winner are older, so another chain continues.
+    /// Strategy `latency`: the operands of the winner are older, so another chain continues.
     Interleaved,
-    /// permutation: the order was proved to be the shortest.
+    /// Strategy `permutation`: the order was proved to be the shortest.
     Optimal,
-    /// permutation: the order is the best that was found before the budget ended.
+    /// Strategy `permutation`: the order is the best that was found before the budget ended.
     SearchEnded,
-    /// permutation: the region is too large to be searched.
+    /// Strategy `permutation`: the region is too large to be searched.
     TooLarge,
-    /// backtracking: the runner-up issued here at first, was taken back, and the winner led to a shorter order.
+    /// Strategy `backtracking`: the runner-up issued here at first, was taken back, and the winner led to a shorter order.
     TakenBack,
-    /// loop-aware: the order has the fewest cycles per iteration in the steady state.
+    /// Strategy `loop-aware`: the order has the fewest cycles per iteration in the steady state.
     LoopCarried,
-    /// tensor: the winner accumulates into other registers than the matrix product before it.
+    /// Strategy `tensor`: the winner accumulates into other registers than the matrix product before it.
     OtherAccumulator,
-    /// tensor: loads are spread between the matrix products, and it is the winner's turn: a load after enough matrix products, otherwise a
-    /// matrix product.
+    /// Strategy `tensor`: loads are spread between the matrix products, and it is the winner's turn: a load after enough matrix products,
+    /// otherwise a matrix product.
     LoadSpacing,
-    /// scoreboard: the runner-up would start one more result in flight than there are scoreboards.
+    /// Strategy `scoreboard`: the runner-up would start one more result in flight than there are scoreboards.
     FewerScoreboards,
-    /// scoreboard: the winner reads a result in flight, which frees its scoreboard.
+    /// Strategy `scoreboard`: the winner reads a result in flight, which frees its scoreboard.
     FreesScoreboard,
-    /// dual-issue, pairing: the winner issues in the cycle of the previous instruction.
+    /// Strategies `dual-issue` and `pairing`: the winner issues in the cycle of the previous instruction.
     DualIssue,
 }
 

@@ -76,7 +76,7 @@ impl Backend {
     pub const SOFTWARE_PIPELINING: Backend = Backend(14);
     /// Schedules loop bodies for few cycles per iteration ([`super::loop_aware`]).
     pub const LOOP_AWARE: Backend = Backend(9);
-    /// Few live registers, near the original order ([`super::near_source`]).
+    /// Keeps few registers live, in an order near the original one ([`super::near_source`]).
     pub const NEAR_SOURCE: Backend = Backend(20);
     /// Schedules regions with matrix products ([`super::tensor`]).
     pub const TENSOR: Backend = Backend(10);
@@ -100,7 +100,7 @@ impl Backend {
         STRATEGIES[usize::from(self.0)]
     }
 
-    /// Returns the name on the command line.
+    /// Returns the name of the strategy on the command line.
     pub fn name(self) -> &'static str {
         self.strategy().name()
     }

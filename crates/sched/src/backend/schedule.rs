@@ -10,25 +10,25 @@ pub struct Pick {
     pub picked: usize,
     /// Position in the code of the second-best candidate; `None` if there was no other candidate or it is not known.
     pub runner_up: Option<usize>,
-    /// The criterion that decided between the two.
+    /// The criterion that decided between the item and the second-best candidate.
     pub reason: Reason,
     /// Issue cycle of the scheduled item, from the start of the region.
     pub cycle: u32,
 }
 
-/// A new order of a region.
+/// A new order of a region, with its length and, on request, the reasons for it.
 #[derive(Clone, Default, Debug)]
 pub struct Schedule {
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     pub order: Vec<usize>,
     /// Estimated length in cycles.
     pub length: Length,
-    /// Whether some order that was tried exceeded the scarcity threshold [`Budget::scarce_above`], even if this order does not. Only
-    /// backend C sets this flag.
+    /// Whether some order that was tried, not necessarily this one, has more live general registers than the scarcity threshold
+    /// [`Budget::scarce_above`].
     pub exceeded_scarcity: bool,
     /// One decision per item, in the new order; empty unless [`Settings::trace`] is set.
     pub picks: Vec<Pick>,
-    /// Result of the search for the best order; [`Search::None`] if the strategy does not search.
+    /// Outcome of the search for the best order; [`Search::None`] if the strategy does not search.
     pub search: Search,
 }
 

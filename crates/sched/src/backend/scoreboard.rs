@@ -60,18 +60,19 @@ impl Strategy for ScoreboardScheduling {
         engine_reasons![FewerScoreboards, Cost, FreesScoreboard, DependencyCycle]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
-    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `scoreboard`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
@@ -86,7 +87,8 @@ mod tests {
     use super::super::engine::testing::TestRegion;
     use super::*;
 
-    /// Returns the maximum number of loads in flight: loads that have issued and whose sum has not.
+    /// Returns the maximum number of loads in flight in an order of pairs: items at even positions of the code are loads, and the item
+    /// after each load reads its result.
     fn most_in_flight(order: &[usize], loads: usize) -> usize {
         let (mut open, mut most) = (0, 0);
         for &position in order {

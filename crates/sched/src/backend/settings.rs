@@ -42,7 +42,7 @@ impl ScheduleMode {
     }
 }
 
-/// Register budget of a schedule.
+/// Register budget of a schedule: how many registers may be live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Maximum number of live registers of each class.
@@ -56,10 +56,10 @@ impl Budget {
     /// No limit; used for code on physical registers.
     pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], scarce_above: i32::MAX / 2 };
 
-    /// Returns the budget of a mode.
+    /// Returns the register budget for a mode.
     ///
     /// `target` is the maximum number of live registers of each class; `committed` is the number of general registers to subtract from it.
-    /// [`ScheduleMode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
+    /// [`ScheduleMode::ReduceReg`] also subtracts the value of the knob `tighten-by`, by default one eighth of the target plus three.
     pub fn new(mode: ScheduleMode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;
         if mode == ScheduleMode::ReduceReg {
@@ -79,14 +79,14 @@ pub enum AllocationStage {
     Post,
 }
 
-/// Settings of a scheduling run.
+/// Settings of a scheduling run, which apply to all regions of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The optimization goal.
     pub mode: ScheduleMode,
-    /// Before or after register allocation.
+    /// Whether the run is before or after register allocation.
     pub stage: AllocationStage,
-    /// The register budget.
+    /// Limits on the number of live registers.
     pub budget: Budget,
     /// Numeric parameters of the backends.
     pub knobs: Knobs,

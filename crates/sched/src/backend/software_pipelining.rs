@@ -58,7 +58,7 @@ pub(super) const SOFTWARE_PIPELINING: WeightedVariant = WeightedVariant {
     variation: Variation::Rearrange(rearrange),
 };
 
-/// Changes a function as the module comment describes. Returns every change with its reason.
+/// Moves loads one iteration ahead in the loops of a function that consist of one block. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
     change_loops(function, context, |function, single_loop, times, changes| {
         let found = choose_loads(function, single_loop, times, context);
@@ -159,7 +159,7 @@ struct PipelinedLoads {
     address_insts: Vec<Inst>,
 }
 
-/// The instructions of a loop across which a load may not move to the previous iteration.
+/// What a loop contains that may prevent a load from being executed one iteration early.
 #[derive(Default)]
 pub(super) struct LoopConflicts {
     /// Whether the loop has an exit or a call inside the block.
@@ -192,7 +192,8 @@ impl LoopConflicts {
         found
     }
 
-    /// Returns whether a load with this access may be executed one iteration early, before instructions of the previous iteration.
+    /// Returns whether a load with this memory access may be executed one iteration early, before the last instructions of the previous
+    /// iteration.
     pub(super) fn allow_early(&self, access: &MemoryAccess) -> bool {
         let may_alias = |space: &Space| *space == Space::Generic || access.space == Space::Generic || *space == access.space;
         let is_constant = access.constant && access.space == Space::Global;
@@ -230,7 +231,7 @@ pub(super) fn definitions(function: &Function, block: Block) -> FxHashMap<Value,
     function.blocks[block].insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst))).collect()
 }
 
-/// Chooses the loads of a loop to move.
+/// Chooses the loads of a loop that are worth executing one iteration ahead, and the instructions that compute their addresses.
 fn choose_loads(
     function: &Function,
     single_loop: &SingleBlockLoop,
@@ -293,7 +294,7 @@ impl ValueRenaming {
         ValueRenaming { parts: parts.collect() }
     }
 
-    /// Returns the operand that replaces the operand `kind` in the copies.
+    /// Returns the operand kind that replaces `kind` in the copies. Operands other than values of the loop stay as they are.
     pub(super) fn renamed(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
@@ -304,7 +305,7 @@ impl ValueRenaming {
         }
     }
 
-    /// Copies an instruction, with new values as results. Later copies read these values.
+    /// Copies an instruction for another iteration, with the given guard and with new values as results. Later copies read these values.
     pub(super) fn copy(&mut self, function: &mut Function, inst: Inst, guard: Option<Guard>) -> Inst {
         let data = function.insts[inst].clone();
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.operands(inst));

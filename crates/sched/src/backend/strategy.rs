@@ -27,7 +27,7 @@ pub struct Region<'a> {
     pub graph: &'a Graph,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
-    /// Goal, stage, register budget and parameters.
+    /// Optimization goal, stage (before or after register allocation), register budget and numeric parameters.
     pub settings: &'a Settings,
     /// Dependences on the previous iteration, if the region is the whole body of a loop; empty otherwise.
     pub carried: &'a [CarriedEdge],
@@ -44,12 +44,13 @@ pub struct CarriedEdge {
     pub latency: u32,
 }
 
-/// Schedules one region after the other. It may keep data about earlier regions of the same function, such as their orders.
+/// A function that schedules one region per call. It may keep data about earlier regions of the same program function, such as their
+/// orders.
 ///
-/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
+/// The tracker of live registers must be at the start of the region; on return it is at the end of the region, in the new order.
 pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut PressureTracker) -> Schedule>;
 
-/// A scheduling algorithm.
+/// A scheduling algorithm for regions, with the properties that its callers must know.
 pub trait Strategy {
     /// Returns the name for `--sched-strategy` and `--sched-backend`, for reports and for profiles.
     fn name(&self) -> &'static str;
@@ -78,8 +79,8 @@ pub trait Strategy {
         false
     }
 
-    /// Returns whether the caller must run the strategy before register allocation even where the original order is already at its lower
-    /// bound, to learn whether more registers would give a faster order ([`Schedule::exceeded_scarcity`]).
+    /// Returns whether the caller must run the strategy before register allocation even if no order can be faster than the original one,
+    /// only to learn whether more registers would help ([`Schedule::exceeded_scarcity`]).
     fn reports_register_demand(&self) -> bool {
         true
     }

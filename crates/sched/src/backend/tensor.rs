@@ -76,7 +76,7 @@ impl Priority for ByMatrixProducts {
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
 
-    /// Updates the state for a candidate that has issued.
+    /// After a candidate has issued, updates the number of matrix products since the last load and the step of the last matrix product.
     fn on_issue(&mut self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) {
         if is_matrix_product(analysis, candidate.node) {
             (self.products_since_load, self.last_product_step) = (self.products_since_load + 1, candidate.step);
@@ -119,7 +119,7 @@ impl Strategy for TensorScheduling {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
@@ -130,7 +130,8 @@ impl Strategy for TensorScheduling {
     }
 }
 
-/// Schedules a region by this strategy. The tracker of live registers must be at the start of the region, and is at its end afterwards.
+/// Schedules a region by the strategy `tensor`. The tracker of live registers must be at the start of the region, and is at its end
+/// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);

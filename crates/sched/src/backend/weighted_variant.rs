@@ -12,11 +12,11 @@ use super::weighted::WeightedScheduling;
 
 /// A strategy that orders the regions of a function as backend B does, with one [`Variation`].
 pub(super) struct WeightedVariant {
-    /// The name on the command line.
+    /// The name of the strategy on the command line.
     pub(super) name: &'static str,
     /// The one-line description for help texts.
     pub(super) description: &'static str,
-    /// The difference from backend B.
+    /// What this strategy does differently from backend B.
     pub(super) variation: Variation,
 }
 
@@ -47,7 +47,7 @@ impl Strategy for WeightedVariant {
         WeightedScheduling.scheduler()
     }
 
-    /// Returns false: the caller does not ask this strategy whether more registers would give a faster order.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }

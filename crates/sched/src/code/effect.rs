@@ -18,10 +18,10 @@ use oriole_isa::{Effect, Memory, Opcode, Symbol};
 
 use super::{AliasSpace, OrderEffect};
 
-/// The ordering constraint of an opcode, before its operands are known.
+/// The ordering constraint that an opcode alone implies, before the operands of the instruction are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OpcodeOrder {
-    /// No constraint.
+    /// No constraint: only register dependences order the instruction.
     Free,
     /// A memory access at the address in its operands.
     Access { space: AliasSpace, writes: bool },
@@ -32,16 +32,18 @@ pub(super) enum OpcodeOrder {
     Constant,
     /// A read of a special register. The constraint depends on the register; see [`special_register_effect`].
     SpecialRegister,
-    /// A constraint that does not depend on operands.
+    /// A constraint that does not depend on the operands.
     Order(OrderEffect),
 }
 
-/// Returns the ordering constraint of an opcode.
+/// Returns the ordering constraint that an opcode implies, in addition to register dependences. For some opcodes the operands decide the
+/// rest.
 pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     let properties = opcode.properties();
     // Opcodes whose constraints are stricter or weaker than their properties in the instruction table imply.
     match opcode {
-        // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
+        // Arithmetic may move across a guarded `EXIT`. An `EXIT` without a guard is made a scheduling barrier later, when its guard is
+        // known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(OrderEffect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
         // `R2P` and `UR2UP` write predicate registers only, so register dependences order them.
@@ -73,7 +75,8 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     }
 }
 
-/// Returns the constraint of an opcode that accesses memory of a known space.
+/// Returns the ordering constraint of an opcode that accesses memory. `space` is the space for alias analysis, `memory` the one in the
+/// instruction table.
 fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
     let writes = effect != Effect::Reads;
     match opcode {
@@ -97,8 +100,9 @@ pub(super) fn depends_on_active_threads(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }
 
-/// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are constant for the
-/// thread, otherwise that of a clock read.
+/// Returns the ordering constraint of an instruction that reads special registers. `names` are its symbolic operands; those that start with
+/// `SR` are special registers. There is no constraint if all of them have a constant value for a thread; otherwise the instruction is
+/// ordered like a clock read.
 pub(super) fn special_register_effect(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
     if names.peek().is_some() && names.all(Symbol::is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }

@@ -15,12 +15,13 @@ use super::products::ProductRegisters;
 pub use super::value_numbers::ValueNumbers;
 use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, SchedCode};
 
-/// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
+/// Returns the scheduling class that items of pseudo operations have. Pseudo operations take no cycles, so the class is never used for
+/// timing.
 fn pseudo_class() -> SchedClass {
     Classes::get().of(Opcode::MOV, &[])
 }
 
-/// Appends an instruction whose operands are physical registers.
+/// Appends the item of an instruction whose operands are physical registers.
 pub(crate) fn push_allocated(code: &mut SchedCode, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
@@ -37,7 +38,7 @@ pub(crate) fn push_allocated(code: &mut SchedCode, function: &Function, products
     products.add_to_last_item(code, inst);
 }
 
-/// Appends an instruction whose operands are SSA values.
+/// Appends the item of an instruction whose operands are SSA values.
 pub fn push_values(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     let (opcode, effect) = match data.op {
@@ -83,13 +84,13 @@ fn push_sched_barrier(code: &mut SchedCode) {
 }
 
 #[derive(Default)]
-/// The SSA values that one instruction reads and writes, before register allocation, as register accesses.
+/// The register accesses of one instruction whose operands are SSA values.
 struct ValueAccesses {
     /// Registers that the instruction reads.
     reads: SmallVec<[RegAccess; 8]>,
     /// The results, followed by the tied operands.
     writes: SmallVec<[RegAccess; 8]>,
-    /// Number of registers of tied operands.
+    /// Number of elements at the end of `writes` that are registers of tied operands.
     tied_writes: usize,
 }
 
@@ -143,7 +144,7 @@ impl ValueAccesses {
     }
 }
 
-/// Returns the ordering constraints of a machine instruction on values.
+/// Returns the ordering constraints, in addition to register dependences, of a machine instruction whose operands are SSA values.
 fn effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> OrderEffect {
     let data = &function.insts[inst];
     let names = || {

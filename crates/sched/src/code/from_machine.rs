@@ -18,7 +18,7 @@ const TRACKED_FILES: [RegFile; 5] =
 /// Number of consecutive register numbers that each register file occupies in the scheduler's numbering.
 const REGISTERS_PER_FILE: u32 = 256;
 
-/// Returns code on physical registers without items, with one register group per register.
+/// Creates code without items for instructions on physical registers. Each register is a register group (live range) of its own.
 pub fn empty() -> SchedCode {
     static GROUPS: LazyLock<Vec<RegisterGroup>> = LazyLock::new(|| {
         TRACKED_FILES
@@ -36,7 +36,7 @@ pub fn register(file: RegFile, number: u16) -> Option<u32> {
     Some(file as u32 * REGISTERS_PER_FILE + u32::from(number))
 }
 
-/// Returns the items of decoded instructions.
+/// Returns the scheduler's items of decoded machine instructions. About memory accesses, only what the encoding says is known.
 pub fn code(instructions: &[Instruction]) -> SchedCode {
     let mut code = empty();
     for instruction in instructions {
@@ -91,7 +91,7 @@ pub enum AccessKnowledge<'a> {
     Relocated(&'a MemoryAccess),
 }
 
-/// Appends an instruction. `known` is the compiler's description of its memory access.
+/// Appends the item of a machine instruction. `known` is the compiler's description of its memory access.
 pub fn push(code: &mut SchedCode, instruction: &Instruction, known: AccessKnowledge<'_>) {
     let class = SchedClass::of(instruction);
     let found = accesses(instruction);
@@ -115,7 +115,8 @@ pub fn push(code: &mut SchedCode, instruction: &Instruction, known: AccessKnowle
 /// The registers that an instruction reads or writes.
 type RegAccesses = SmallVec<[RegAccess; 8]>;
 
-/// Returns the registers that an instruction reads and those that it writes.
+/// Returns the register accesses of an instruction: the reads and the writes. `found` lists the accessed registers; `class` determines
+/// their ports, which select a latency.
 fn reg_accesses(instruction: &Instruction, class: SchedClass, found: &Accesses) -> (RegAccesses, RegAccesses) {
     let (mut reads, mut writes) = (RegAccesses::new(), RegAccesses::new());
     let written = instruction.written();
@@ -145,7 +146,8 @@ fn reg_accesses(instruction: &Instruction, class: SchedClass, found: &Accesses) 
     (reads, writes)
 }
 
-/// Returns the ordering constraints of an instruction.
+/// Returns the ordering constraints of an instruction in addition to register dependences. `known` is the compiler's description of its
+/// memory access.
 fn effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
     let described = match known {
         AccessKnowledge::Nothing => None,
@@ -182,7 +184,8 @@ fn effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, 
     }
 }
 
-/// Returns the kind of a memory access.
+/// Returns the kind of a memory access: `Write` if it writes, otherwise one of two kinds of reads, depending on whether the memory is
+/// constant.
 fn access_kind(writes: bool, is_constant: bool) -> MemAccessKind {
     match (writes, is_constant) {
         (true, _) => MemAccessKind::Write,
@@ -191,7 +194,8 @@ fn access_kind(writes: bool, is_constant: bool) -> MemAccessKind {
     }
 }
 
-/// Returns the effect of a memory access: from the compiler's description if there is one, otherwise from the modifiers.
+/// Returns the ordering constraint of a memory access: from the compiler's description if there is one, otherwise from the modifiers of the
+/// instruction.
 fn access_effect(
     instruction: &Instruction,
     space: AliasSpace,
@@ -209,7 +213,8 @@ fn access_effect(
     OrderEffect::Access(MemAccess { kind, space, strong, address })
 }
 
-/// Returns the effect of an access that the compiler described. `space` is used if the description does not name a more specific space.
+/// Returns the ordering constraint of a memory access that the compiler described. `space` is used if the description names no more
+/// specific space.
 pub(super) fn described_access(
     described: &MemoryAccess,
     space: AliasSpace,
@@ -233,16 +238,16 @@ pub(super) fn described_access(
     OrderEffect::Access(MemAccess { kind: access_kind(writes, is_constant), space, strong, address })
 }
 
-/// Returns the hash `form` of an address form, extended by one more part of the address. Equal hashes count as equal forms; collisions of
-/// 64 bits are neglected.
+/// Extends `form`, the hash of the parts of an address so far, by one more part, and returns the new hash. Equal hashes count as equal
+/// address forms; collisions of 64 bits are neglected.
 pub(super) fn hash_with_part(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Returns the address of a memory access, or `None` if it has none or its size is unknown. Appends the base registers to
-/// [`SchedCode::address_registers`].
+/// Returns the address of a memory access, or `None` if the instruction has no address operand or the access size is unknown. Appends the
+/// base registers to [`SchedCode::address_registers`].
 fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, described: Option<&MemoryAccess>) -> Option<Address> {
     let (number, address) = instruction.operands.iter().enumerate().find_map(|(number, operand)| match &operand.value {
         OperandValue::Address(address) => Some((number, address)),
@@ -276,7 +281,7 @@ fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses,
     })
 }
 
-/// Returns the number of bytes that each thread accesses, from the modifiers. Without a size modifier an access has 4 bytes.
+/// Returns the number of bytes that each thread accesses, from the modifiers of the instruction. Without a size modifier it is 4.
 fn bytes_of(instruction: &Instruction) -> u16 {
     let bytes = instruction.modifiers.iter().filter_map(|modifier| match modifier.spelling() {
         ".U8" | ".S8" => Some(1),

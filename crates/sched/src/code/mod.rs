@@ -26,14 +26,15 @@ use std::ops::Range;
 use oriole_hardware::{Port, SchedClass};
 use oriole_isa::{Opcode, RegFile};
 
-/// One register that an item reads or writes, with the port that determines the latency (how instructions of a class access a register).
+/// One access of an item to one register. The port says in which way the instruction accesses the register; latencies depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegAccess {
     /// The register number; registers are numbered from 0 without gaps.
     pub register: u32,
-    /// The register file.
+    /// The register file that the register belongs to.
     pub file: RegFile,
-    /// The port in the latency grids. `None` for pseudo operations and for register files without latencies.
+    /// The way in which the instruction accesses the register: the row or column of this access in the latency tables. `None` for pseudo
+    /// operations and for register files without latencies.
     pub port: Option<Port>,
     /// The operand slot (0 for the first source) if the register is read from its bank at issue. `None` for results, for virtual registers,
     /// for address registers, and for memory instructions, which read their sources later.
@@ -55,7 +56,7 @@ pub enum AliasSpace {
     Spill,
 }
 
-/// Whether an access reads or writes.
+/// Whether a memory access reads, writes, or reads memory that does not change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemAccessKind {
     /// Reads memory that may be written while the kernel runs.
@@ -69,9 +70,9 @@ pub enum MemAccessKind {
 /// The memory access of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemAccess {
-    /// Whether the access reads or writes.
+    /// Whether the access reads, writes, or reads memory that does not change.
     pub kind: MemAccessKind,
-    /// The memory space.
+    /// The memory space that is accessed.
     pub space: AliasSpace,
     /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.
     pub strong: bool,
@@ -79,7 +80,7 @@ pub struct MemAccess {
     pub address: Option<Address>,
 }
 
-/// An address: a base (registers and [`Address::form`]) plus a constant offset.
+/// The address of a memory access: a base (registers and the other parts that [`Address::form`] covers) plus a constant offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
     /// Index of the first base register in [`SchedCode::address_registers`].
@@ -94,10 +95,10 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// Ordering constraints of an item beyond its register dependences.
+/// What keeps an item in order with other items, in addition to register dependences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OrderEffect {
-    /// No constraint.
+    /// No constraint: only register dependences order the item.
     None,
     /// A memory access. Keeps its order with accesses that may alias it, if one of the two writes.
     Access(MemAccess),
@@ -116,7 +117,7 @@ pub enum OrderEffect {
 /// One instruction, as the scheduler sees it. Its register accesses are in the [`SchedCode`] that contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// The scheduling class in the hardware model.
+    /// The scheduling class: instructions of one class have the same timing in the hardware model.
     pub class: SchedClass,
     /// The machine opcode. `None` for a pseudo operation, which takes no cycles.
     pub opcode: Option<Opcode>,
@@ -127,7 +128,7 @@ pub struct Item {
     pub needs_convergence: bool,
     /// Whether the item exchanges data between the threads of the warp (shuffles, votes, warp-wide products). Implies `needs_convergence`.
     pub exchanges_lanes: bool,
-    /// Ordering constraints beyond registers.
+    /// Ordering constraints in addition to register dependences, such as those of memory accesses and fences.
     pub effect: OrderEffect,
     /// Index in [`SchedCode::reg_accesses`] of the first read. The reads are followed by the writes.
     first_access: u32,
@@ -135,17 +136,19 @@ pub struct Item {
     read_count: u16,
     /// Number of registers written, tied operands included.
     write_count: u16,
-    /// Index in [`SchedCode::item_groups`] of the first register group read. The groups that are read are followed by those that are written.
+    /// Index in [`SchedCode::item_groups`] of the first register group (set of registers with one live range) that the item reads. The
+    /// groups that are read are followed by those that are written.
     first_group: u32,
-    /// Number of register groups read.
+    /// Number of register groups (sets of registers with one live range) that the item reads.
     read_group_count: u16,
-    /// Number of register groups written.
+    /// Number of register groups (sets of registers with one live range) that the item writes.
     written_group_count: u16,
-    /// Index in [`SchedCode::ordered`] of the first ordered register.
+    /// Index in [`SchedCode::ordered`] of the item's first ordered register (a register that the item does not access, but whose accesses
+    /// must not move across it).
     first_ordered_register: u32,
     /// Number of ordered registers of the item (registers that it does not access, but whose accesses must not move across it).
     ordered_register_count: u16,
-    /// Whether the item waits until all earlier matrix products have ended.
+    /// Whether the item waits until all earlier asynchronous matrix products are complete.
     pub drains_products: bool,
 }
 
@@ -156,7 +159,8 @@ pub enum RegisterClass {
     General,
     /// Predicate registers (P).
     Predicate,
-    /// Uniform predicate registers (UP). The ptxas description has address registers here, which no target since sm_70 has.
+    /// Uniform predicate registers (UP). In the published description of ptxas, the third class has the address registers, which no target
+    /// since sm_70 has.
     UniformPredicate,
     /// Uniform registers (UR).
     Uniform,
@@ -166,7 +170,7 @@ pub enum RegisterClass {
 pub(crate) const REGISTER_CLASSES: usize = 4;
 
 impl RegisterClass {
-    /// Returns the register class of a register file, or `None` if its registers are not counted.
+    /// Returns the register class of a register file, or `None` if the registers of that file do not count for register pressure.
     pub fn of_file(file: RegFile) -> Option<RegisterClass> {
         match file {
             RegFile::General => Some(RegisterClass::General),
@@ -187,7 +191,7 @@ pub struct RegisterGroup {
     pub weight: u8,
 }
 
-/// A sequence of items in program order: one block, or several.
+/// Instructions of one block or of several, in program order, in the form that the scheduler works on.
 #[derive(Clone, Default, Debug)]
 pub struct SchedCode {
     /// The items in program order.
@@ -202,16 +206,16 @@ pub struct SchedCode {
     item_groups: Vec<u32>,
     /// Ordered registers of all items, contiguous per item.
     ordered: Vec<u32>,
-    /// All register groups.
+    /// All register groups (sets of registers with one live range). `item_groups` has indices into this list.
     groups: Cow<'static, [RegisterGroup]>,
-    /// Number of different registers.
+    /// Number of registers. All register numbers are smaller.
     registers: u32,
 }
 
 /// An item to append with [`SchedCode::push`], with its register accesses.
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
-    /// The scheduling class in the hardware model.
+    /// The scheduling class: instructions of one class have the same timing.
     pub class: SchedClass,
     /// The machine opcode. `None` for a pseudo operation.
     pub opcode: Option<Opcode>,
@@ -221,19 +225,20 @@ pub struct NewItem<'a> {
     pub needs_convergence: bool,
     /// Whether the item exchanges data between threads; see [`Item::exchanges_lanes`].
     pub exchanges_lanes: bool,
-    /// Ordering constraints beyond registers.
+    /// Ordering constraints in addition to register dependences.
     pub effect: OrderEffect,
     /// Registers that the item reads.
     pub reads: &'a [RegAccess],
     /// Registers that the item writes.
     pub writes: &'a [RegAccess],
-    /// Number of tied operands, which are at the end of `writes`. The item overwrites them with a result that has a register group of its
-    /// own, so they do not count as results.
+    /// Number of elements at the end of `writes` that are tied operands: source registers that the item overwrites with a result. The
+    /// result is a separate element of `writes`, so tied operands are not counted as results for register pressure.
     pub tied_writes: usize,
 }
 
 impl SchedCode {
-    /// Returns code without items. `registers` is the number of different registers; `groups` lists all register groups.
+    /// Creates code without items. `registers` is the number of different registers; `groups` lists all register groups (sets of registers
+    /// with one live range).
     pub fn new(registers: u32, groups: impl Into<Cow<'static, [RegisterGroup]>>) -> SchedCode {
         SchedCode { registers, groups: groups.into(), ..SchedCode::default() }
     }
@@ -243,7 +248,7 @@ impl SchedCode {
         self.registers as usize
     }
 
-    /// Returns all register groups.
+    /// Returns all register groups (sets of registers with one live range), in the order of their indices.
     pub fn groups(&self) -> &[RegisterGroup] {
         &self.groups
     }
@@ -275,7 +280,7 @@ impl SchedCode {
         });
     }
 
-    /// Makes every access to one of `registers` keep its order with the last item.
+    /// Makes `registers` the ordered registers of the last item: no access to one of them may move across the item.
     pub(crate) fn add_ordered_to_last(&mut self, registers: impl IntoIterator<Item = u32>) {
         let Some(item) = self.items.last_mut() else { return };
         self.ordered.truncate(item.first_ordered_register as usize);
@@ -283,7 +288,7 @@ impl SchedCode {
         item.ordered_register_count = (self.ordered.len() - item.first_ordered_register as usize) as u16;
     }
 
-    /// Returns the registers that an item does not access, but whose accesses keep their order with the item.
+    /// Returns the registers that an item does not access itself, but whose accesses must not move across the item.
     pub(crate) fn ordered_registers(&self, item: &Item) -> &[u32] {
         let start = item.first_ordered_register as usize;
         &self.ordered[start..start + usize::from(item.ordered_register_count)]

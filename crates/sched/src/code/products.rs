@@ -52,7 +52,7 @@ pub struct ProductRegisters {
 }
 
 impl ProductRegisters {
-    /// Finds the ordered registers of a function on values.
+    /// Finds the ordered registers of a function before register allocation, whose instructions access SSA values.
     pub fn on_values(function: &Function, numbers: &ValueNumbers) -> ProductRegisters {
         let accumulators = accumulators(function);
         if accumulators.is_empty() {
@@ -65,8 +65,8 @@ impl ProductRegisters {
         let registers = |values: &[Value]| -> Vec<u32> { values.iter().flat_map(|&value| numbers.registers_of_value(value)).collect() };
         found.common_registers = registers(&accumulators);
         for &block in &function.layout {
-            // The operands of the matrix products between the current instruction and the next fence, and the operands of the packs and
-            // copies that form them.
+            // Values that must be computed before the next fence: the operands of the matrix products between the current instruction and
+            // the next fence after it, and the operands of the packs and copies that form them.
             let mut wanted: FxHashSet<Value> = FxHashSet::default();
             for &inst in function.blocks[block].insts.iter().rev() {
                 let data = &function.insts[inst];
@@ -86,7 +86,8 @@ impl ProductRegisters {
         found
     }
 
-    /// Records the ordered registers of a wait after which `pending` groups of matrix products are still in flight.
+    /// Records a wait (`WARPGROUP.DEPBAR`) after which `pending` groups of matrix products may still be in flight. Its ordered registers
+    /// are `common_registers`.
     fn add_wait(&mut self, inst: Inst, pending: i64) {
         self.ordered_registers.insert(inst, None);
         if pending == 0 {
@@ -113,7 +114,7 @@ impl ProductRegisters {
         }
     }
 
-    /// Finds the ordered registers of a function on physical registers.
+    /// Finds the ordered registers of a function after register allocation, whose instructions access physical registers.
     pub(crate) fn on_registers(function: &Function) -> ProductRegisters {
         let mut common_registers: FxHashSet<u32> = FxHashSet::default();
         let mut found = ProductRegisters::default();
@@ -146,12 +147,12 @@ impl ProductRegisters {
 struct AccessPositions {
     /// For each value, the position of its definition.
     definitions: FxHashMap<Value, usize>,
-    /// For each register of a value, the position of its last read so far.
+    /// For each register of a value (the value, and the index of the register in it), the position of its last read so far.
     last_reads: FxHashMap<(Value, u8), usize>,
 }
 
 impl AccessPositions {
-    /// Records the accesses of an instruction.
+    /// Records the values that the instruction at `position` reads and those that it defines.
     fn add(&mut self, function: &Function, position: usize, inst: Inst) {
         for part in function.used(inst) {
             self.last_reads.extend((part.first..part.first + part.count).map(|index| ((part.value, index), position)));
@@ -160,8 +161,8 @@ impl AccessPositions {
     }
 }
 
-/// Returns the value that a pack of uniform registers updates: the pack takes at least one register from that value and keeps its index.
-/// `None` if there is no such value.
+/// Returns the value that `pack` updates: a uniform value as wide as the result, of which the pack keeps at least one register at the same
+/// index. `None` if there is no such value.
 fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
     let sources = function.sources(pack);
     sources.iter().enumerate().find_map(|(index, operand)| {
@@ -178,13 +179,13 @@ fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }
 
-/// Returns the values in general registers that an instruction reads.
+/// Returns the values in general registers that an instruction reads. Values in other register files are left out.
 fn general_sources(function: &Function, inst: Inst) -> impl Iterator<Item = Value> + '_ {
     let values = function.sources(inst).iter().filter_map(Operand::value);
     values.filter(|&value| function.values[value].file == RegFile::General)
 }
 
-/// Returns the scheduler's numbers of the physical general registers of an operand.
+/// Returns the numbers, in the scheduler's numbering of all register files, of the physical general registers of an operand.
 fn general_registers(operand: &Operand) -> impl Iterator<Item = u32> + use<> {
     let (first, count) = match operand.kind {
         OperandKind::Register { file: RegFile::General, first, count } => (first, u16::from(count)),
@@ -221,7 +222,7 @@ mod tests {
     use crate::check::{OrderViolation, check};
     use crate::code::from_ir::push_values;
 
-    /// Returns the items of the only block of a function on values.
+    /// Returns the items of the only block of a function in SSA form. `body` is the text of its instructions.
     fn code(body: &str) -> SchedCode {
         let function = oriole_ir::text::parse(&format!("func kernel @f ssa {{\nbb0:\n{body}    EXIT\n}}")).unwrap().remove(0);
         let numbers = ValueNumbers::new(&function);
@@ -241,7 +242,8 @@ mod tests {
         let model = oriole_hardware::Model::of(oriole_isa::Target::parse("sm_90a").unwrap());
         let graph = crate::graph::GraphBuilder::new(model, code.registers()).build(code, 0..items);
         let place: Vec<usize> = (0..items).map(|item| order.iter().position(|&other| other == item).unwrap()).collect();
-        // Nodes after the items join several edges; an item that is reached through them counts, too.
+        // Graph nodes with numbers after those of the items are joins, which stand for several edges. Items that are reached through a join
+        // count, too.
         let reached = |start: usize| {
             let (mut seen, mut stack) = (vec![false; graph.nodes()], vec![start as u32]);
             while let Some(node) = stack.pop() {

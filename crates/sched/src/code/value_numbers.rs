@@ -10,17 +10,18 @@ use oriole_support::Index;
 
 use super::{RegisterClass, RegisterGroup, SchedCode};
 
-/// Largest width of a value, in registers, that is one register group.
+/// Maximum number of registers of a value whose registers share one live range (one register group). Each register of a wider value is a
+/// group of its own.
 const MAX_GROUP_WIDTH: u8 = 4;
 
-/// The mapping between SSA values, register numbers and register groups.
+/// The numbers that the scheduler gives to SSA values: register numbers and, for each register, its register group.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
     /// For each value, its lowest register number.
     first_registers: Vec<u32>,
     /// For each register number, the register group that it belongs to.
     groups_of_registers: Vec<u32>,
-    /// All register groups.
+    /// All register groups (sets of registers with one live range), by index.
     groups: Vec<RegisterGroup>,
 }
 
@@ -43,7 +44,7 @@ impl ValueNumbers {
         numbers
     }
 
-    /// Returns the register numbers of a part of a value.
+    /// Returns the register numbers of a part of a value (some of its registers).
     pub(crate) fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
         let first = self.first_registers[part.value.position()] + u32::from(part.first);
         first..first + u32::from(part.count)
@@ -61,13 +62,13 @@ impl ValueNumbers {
         self.groups_of_registers[register as usize]
     }
 
-    /// Returns the register groups of a whole value.
+    /// Returns the indices of the register groups of a whole value.
     pub(crate) fn groups_of_value(&self, value: Value) -> Range<u32> {
         let Range { start, end } = self.registers_of_value(value);
         self.groups_of_registers[start as usize]..self.groups_of_registers[end as usize - 1] + 1
     }
 
-    /// Returns code without items for these register numbers.
+    /// Creates code without items whose registers have these numbers and register groups.
     pub fn empty(&self) -> SchedCode {
         SchedCode::new(self.groups_of_registers.len() as u32, self.groups.clone())
     }

@@ -15,27 +15,27 @@ use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};
 use std::ops::Range;
 
-/// Number of general registers below the register target that the strategy `near-source` leaves free, when the original order needs more
-/// registers than exist: tuples need aligned gaps.
+/// Number of general registers by which the budget of the strategy `near-source` is smaller than the register target, if the original order
+/// needs more registers than exist. These registers are a reserve for the gaps that aligned register tuples leave.
 const SPARE_REGISTERS: i32 = 8;
 
 /// Working state that is reused from block to block, to avoid allocations.
 pub(super) struct BlockScratch<'a, 'm> {
-    /// Builds dependency graphs.
+    /// Builds the dependency graph of each region.
     pub(super) builder: GraphBuilder<'m>,
-    /// Counts live registers.
+    /// Counts live registers while regions are scheduled.
     pub(super) tracker: PressureTracker,
-    /// The scheduler of the backend, which is called for each region.
+    /// Schedules one region; the function that the backend provides.
     pub(super) scheduler: RegionScheduler,
     /// The results that are in flight at the current position.
     pub(super) in_flight: &'a mut InFlightResults<'m>,
-    /// Dependences of the current block on its previous execution, if its only region is the body of a loop.
+    /// If the current block is a loop with a single region: its dependences on the previous iteration. Otherwise empty.
     pub(super) carried_edges: Vec<CarriedEdge>,
 }
 
 /// A new order of a block, with its estimated time.
 pub(super) struct BlockOrder {
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     pub(super) order: Vec<usize>,
     /// Estimated cycles of the old order.
     pub(super) cycles_before: u64,
@@ -184,8 +184,8 @@ impl Scheduler<'_> {
                     traced_attempts,
                 };
             }
-            // An order that exceeds the budget by a few registers usually fits if the budget is reduced by as many registers. If that
-            // fails, the mode `reduce-reg` gives up cycles for registers.
+            // An order that exceeds the budget by a few registers usually fits if it is scheduled with a budget that is smaller by that
+            // number of registers. If that fails, the mode `reduce-reg` accepts more cycles to save registers.
             let excess = found[0] - max_live[0];
             if mode != ScheduleMode::ReduceReg && committed == 0 && (1..=max_live[0] / 4).contains(&excess) {
                 attempts.push((mode, knobs, excess + 1));
@@ -222,7 +222,8 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
+    /// Schedules the regions of a block one after the other, and returns the resulting order of the whole block. A region whose new order
+    /// is not faster keeps its old order.
     pub(super) fn schedule_regions(
         &self,
         code: &SchedCode,
@@ -247,10 +248,11 @@ impl Scheduler<'_> {
             let graph = builder.build_with_in_flight_results(code, region.clone(), &|register| in_flight.cycles_until(register));
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
-            // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
-            // returns the old order if it finds no better one.
+            // The new order is used without a comparison of cycles in two cases: the mode saves registers rather than cycles, or the
+            // backend itself returns the old order if it finds no better one.
             let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
-            // Even if no order can be faster, the backend must run where the caller needs its report whether registers were scarce.
+            // Even if no order can be faster, the backend must run if the caller needs its report on whether more registers would have
+            // helped.
             let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
@@ -314,14 +316,14 @@ impl Scheduler<'_> {
 }
 
 impl BlockOrder {
-    /// Appends the items of a region to the order.
+    /// Appends the items of a region, in their new order, to the order of the block, and updates the results in flight.
     fn add_region(&mut self, code: &SchedCode, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlightResults<'_>) {
         let start = self.order.len();
         self.order.extend(order);
         self.order[start..].iter().for_each(|&position| in_flight.step(code, &code.items[position]));
     }
 
-    /// Appends a scheduling barrier to the order and updates the register pressure.
+    /// Appends a scheduling barrier to the order of the block, and updates the register pressure and the results in flight.
     fn add_barrier(&mut self, code: &SchedCode, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlightResults<'_>) {
         tracker.step_barrier(code, barrier);
         self.add_region(code, [barrier], in_flight);

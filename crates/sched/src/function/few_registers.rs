@@ -27,13 +27,13 @@ const MAX_BLOCK_INSTRUCTIONS: usize = 4096;
 
 /// An order of a block with fewer live registers than its original order.
 struct LowPressureOrder {
-    /// The block.
+    /// The block that is reordered.
     block: Block,
-    /// The range of its items.
+    /// Positions of the block's items in the code.
     range: Range<usize>,
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     order: Vec<usize>,
-    /// Maximum number of live registers of each class.
+    /// Maximum number of live registers of each class in the new order.
     peak: Counts,
 }
 
@@ -50,9 +50,9 @@ impl Scheduler<'_> {
         peaks: &mut IndexVec<Block, Counts>,
         live_values: impl Fn(&Function, Block) -> LiveValues,
     ) -> Result<bool, ScheduleError> {
-        // A schedule that may lower the occupancy starts from the same order as one that must keep it.
+        // Full occupancy is assumed even if this schedule may lower it, so that all schedules of a function start from the same order.
         let full = Scheduler { occupancy_percent: 100, ..*self };
-        // The number of registers that may be live at the highest occupancy.
+        // The number of general registers that may be live at the highest occupancy.
         let most = full.register_target(0).registers;
         let old = peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
         if old[0] <= most {

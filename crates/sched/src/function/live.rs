@@ -26,7 +26,7 @@ impl LiveValues {
         }
     }
 
-    /// Returns the lists for the pressure tracker.
+    /// Returns references to both lists, in the form that the pressure tracker takes.
     pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
         BlockLiveness { live_in: &self.groups_at_start, live_out: &self.groups_at_end }
     }
@@ -50,7 +50,7 @@ pub(super) fn peak_of_function(function: &Function) -> Counts {
     peak
 }
 
-/// Returns the elementwise maximum, by register class.
+/// Returns, for each register class, the larger of two counts.
 pub(super) fn elementwise_max(first: Counts, second: Counts) -> Counts {
     std::array::from_fn(|class| first[class].max(second[class]))
 }

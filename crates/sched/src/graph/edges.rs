@@ -3,7 +3,7 @@
 /// The index that means "no node" or "no list element".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The kind of dependence that requires an edge.
+/// The kind of dependence that an edge stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum EdgeKind {
     /// Read after write: the second item reads a register that the first writes.
@@ -24,7 +24,7 @@ pub enum EdgeKind {
 pub struct Edge {
     /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
     pub node: u32,
-    /// Minimum number of cycles from issue to issue.
+    /// Minimum number of cycles from the issue of the first item to the issue of the second.
     pub latency: u16,
     /// The kind of dependence.
     pub kind: EdgeKind,
@@ -32,7 +32,8 @@ pub struct Edge {
     pub scoreboard: bool,
 }
 
-/// The edges collected so far. The edges to one node are a *run*; runs are in the order in which the nodes are finished.
+/// The edges of a region so far, grouped by target. The edges to one node are a *run*; runs are in the order in which the nodes are
+/// finished.
 #[derive(Default)]
 pub(super) struct IncomingEdges {
     /// All edges collected so far. [`Edge::node`] is the predecessor.
@@ -48,7 +49,7 @@ pub(super) struct IncomingEdges {
 }
 
 impl IncomingEdges {
-    /// Resets the state for a region with this number of items.
+    /// Removes all edges, and prepares for a region with this number of items.
     pub(super) fn start(&mut self, items: usize) {
         self.edges.clear();
         self.runs.clear();
@@ -57,12 +58,12 @@ impl IncomingEdges {
         (self.items, self.joins) = (items as u32, 0);
     }
 
-    /// Returns the index of the first edge of the current run.
+    /// Returns the index of the first edge of the current run (the edges to the node that is processed now).
     fn run_start(&self) -> usize {
         self.runs.last().map_or(0, |run| run.1 as usize)
     }
 
-    /// Adds an edge from `from` to the node that is finished next. Of two edges from one node, the one with the longer latency is kept.
+    /// Adds an edge from the node `from` to the node that is processed now. If there is such an edge already, the longer latency is kept.
     pub(super) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
         let index = self.latest_edge[from as usize] as usize;
         // The entry in `latest_edge` may be of an earlier run, so it is checked before use.
@@ -78,9 +79,9 @@ impl IncomingEdges {
         self.edges.push(Edge { node: from, latency, kind, scoreboard });
     }
 
-    /// Returns a node that follows all of `nodes` and the earlier join `before`: a new join, or the node itself if there is only one.
-    /// `None` if there is none. Must be called before the edges of the current item are added, because the edges of a join form a run of
-    /// their own.
+    /// Returns one node that follows all of `nodes` and `before`, an earlier join. This is a new join, unless there is only one node to
+    /// follow, which is then returned itself; `None` if there is no node. Must be called before edges to the current item are added,
+    /// because the edges to a join are a run of their own.
     pub(super) fn join(&mut self, nodes: &[u32], before: Option<u32>) -> Option<u32> {
         if nodes.is_empty() {
             return before;

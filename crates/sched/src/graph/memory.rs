@@ -49,16 +49,17 @@ struct CellAccesses {
     loads: SmallVec<[u32; 2]>,
 }
 
-/// The accesses of one memory space so far.
+/// The accesses of one memory space so far, as far as later accesses depend on them.
 #[derive(Default)]
 struct SpaceState {
-    /// Node that follows all stores before those in `current_stores`; `None` if there are none.
+    /// A node that follows all stores before those in `current_stores`; `None` if there are no such stores.
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
     /// Base of the stores in `current_stores`; `None` before the first store.
     current_base: Option<BaseId>,
-    /// Node that follows those loads that every later store must follow; `None` if there are none.
+    /// A node that follows all loads recorded so far, except those in `same_base_loads` and `loads`. Every later store must follow it.
+    /// `None` if there are no such loads.
     joined_loads: Option<u32>,
     /// Loads with the base `latest_store_base`. Stores with that base are compared with these loads by cell; stores with another base must
     /// follow all of them.
@@ -72,7 +73,7 @@ struct SpaceState {
 }
 
 impl SpaceState {
-    /// Resets the state for a new region.
+    /// Forgets all accesses, for a new region.
     fn clear(&mut self) {
         (self.joined_stores, self.joined_loads) = (None, None);
         self.current_stores.clear();
@@ -141,7 +142,8 @@ impl SpaceState {
         }
     }
 
-    /// Returns the nodes that a fence must get edges from. Every other access has a path to one of these nodes.
+    /// Returns the nodes from which a fence gets edges, so that it follows all accesses so far. Every other access has a path to one of
+    /// these nodes.
     fn nodes_before_fence(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
         joined
@@ -154,29 +156,30 @@ impl SpaceState {
 /// The accesses, fences and barriers of a region so far.
 #[derive(Default)]
 pub(super) struct MemoryOrder {
-    /// For each memory space, its accesses so far.
+    /// For each memory space, the accesses so far.
     spaces: [SpaceState; SPACE_COUNT],
-    /// For each address form and base registers, the base.
+    /// The number of each base (address without its constant offset), by address form and base registers.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,
-    /// The latest strong access or clock read since the latest fence; `None` if there is none.
+    /// Node of the latest strong access (relaxed, volatile or atomic) or clock read since the latest fence; `None` if there is none.
     last_strong: Option<u32>,
     /// Node of the latest fence; `None` if there is none.
     last_fence: Option<u32>,
     /// Node of the latest point where threads may diverge or reconverge ([`OrderEffect::Sync`]); `None` if there is none.
     last_sync: Option<u32>,
-    /// The latest barrier or point of divergence; `None` if there is none.
+    /// Node of the latest barrier, or point where threads may diverge or reconverge; `None` if there is none.
     last_barrier: Option<u32>,
     /// Items that exchange data between threads, and reads of constant memory, since the latest barrier. They must stay before the next
     /// barrier.
     exchanges: Vec<u32>,
-    /// Items with [`Item::needs_convergence`] since the latest point of divergence, which must stay before the next one.
+    /// Items with [`Item::needs_convergence`] since the latest point where threads may diverge or reconverge. They must stay before the
+    /// next such point.
     converged_items: Vec<u32>,
 }
 
 impl MemoryOrder {
-    /// Resets the state for a new region.
+    /// Forgets all accesses, fences and barriers, for a new region.
     pub(super) fn reset(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
@@ -185,7 +188,8 @@ impl MemoryOrder {
         (self.base_count, self.last_strong, self.last_fence, self.last_sync, self.last_barrier) = (0, None, None, None, None);
     }
 
-    /// Returns the base for the hash of an address form and its registers, each with the node that wrote it last.
+    /// Returns the number of a base: the hash of the address form, and the base registers, each with the node that wrote it last. Equal
+    /// bases get the same number.
     pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> BaseId {
         let next = BaseId::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);
@@ -193,8 +197,8 @@ impl MemoryOrder {
         base
     }
 
-    /// Adds the edges of an item and records the item. `latency_after` returns the latency, in cycles, of an edge from a fence or barrier
-    /// node.
+    /// Adds the ordering edges of an item, and records the item for those that follow. `base` is the base of its address, if known.
+    /// `latency_after` returns the latency, in cycles, of an edge from a fence or barrier node.
     pub(super) fn add_item(
         &mut self,
         item: &Item,
@@ -243,7 +247,7 @@ impl MemoryOrder {
         }
     }
 
-    /// Adds the edges of a memory access and records the access.
+    /// Adds the ordering edges of a memory access, and records the access for the items that follow.
     fn add_access(
         &mut self,
         access: MemAccess,

@@ -41,7 +41,7 @@ const UNKNOWN_READ_CYCLES: u16 = 6;
 /// The dependency graph of one region.
 #[derive(Clone, Default, Debug)]
 pub struct Graph {
-    /// Range of the region's items in the code.
+    /// Positions in the code of the region's items.
     pub region: Range<usize>,
     /// All nodes in a topological order: each node comes after its predecessors.
     pub order: Vec<u32>,
@@ -63,7 +63,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Returns the graph with outgoing edges for the collected incoming edges, by a counting sort on the source node.
+    /// Converts the collected incoming edges into a graph with outgoing edges, by a counting sort on the source node.
     fn from_incoming(incoming: &IncomingEdges, region: Range<usize>) -> Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
@@ -92,7 +92,7 @@ impl Graph {
         graph
     }
 
-    /// Returns the number of items. Nodes below this number are items, all others are joins.
+    /// Returns the number of items. Nodes below this number are items; all others are joins, which stand for sets of memory accesses.
     pub fn items(&self) -> usize {
         self.region.len()
     }
@@ -157,7 +157,8 @@ impl Graph {
         starts
     }
 
-    /// Returns the graph with `factor` times the latency of each dependence on a result of a node that `is_slow` names.
+    /// Returns a copy of the graph in which dependences on the results of slow items (those for which `is_slow` returns true) have `factor`
+    /// times their latency.
     pub(crate) fn with_longer_latencies(&self, factor: u32, is_slow: impl Fn(u32) -> bool) -> Graph {
         let mut graph = self.clone();
         for node in (0..self.items() as u32).filter(|&node| is_slow(node)) {
@@ -195,12 +196,12 @@ impl Graph {
     }
 }
 
-/// State of one register during the pass over a region.
+/// The last writer of a register and its readers since then, while the items of a region are processed in order.
 #[derive(Clone, Copy)]
 struct RegisterAccesses {
     /// The region that this state belongs to ([`GraphBuilder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
-    /// Node of the last writer, or [`NONE`].
+    /// Node of the item that wrote the register last; [`NONE`] if no item of the region did.
     writer: u32,
     /// Port (index into the latency grids) by which the last writer writes.
     writer_port: Option<Port>,
@@ -219,20 +220,20 @@ struct ReaderNode {
     next: u32,
 }
 
-/// Builds dependency graphs. Its tables are reused from region to region.
+/// Builds dependency graphs. The tables of a builder are reused from region to region.
 pub struct GraphBuilder<'m> {
     /// The latencies of the target.
     model: &'m Model,
     /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
     /// each region.
     stamp: u32,
-    /// For each register number, its last writer and its readers since.
+    /// For each register number, the last writer and the readers since that write.
     registers: Vec<RegisterAccesses>,
     /// Elements of the linked lists of readers.
     readers: Vec<ReaderNode>,
-    /// Accesses, fences and barriers of the region so far.
+    /// Memory accesses, fences and barriers of the region so far.
     memory: MemoryOrder,
-    /// The edges collected so far.
+    /// The edges of the region so far.
     incoming: IncomingEdges,
 }
 
@@ -241,7 +242,7 @@ pub struct GraphBuilder<'m> {
 const BARRIER_TO_READER_CYCLES: u16 = 10;
 
 impl<'m> GraphBuilder<'m> {
-    /// Creates a builder for code with `registers` register numbers.
+    /// Creates a builder for code with `registers` different registers.
     pub fn new(model: &'m Model, registers: usize) -> GraphBuilder<'m> {
         let blank = RegisterAccesses { stamp: 0, writer: NONE, writer_port: None, first_reader: NONE };
         GraphBuilder {
@@ -254,13 +255,14 @@ impl<'m> GraphBuilder<'m> {
         }
     }
 
-    /// Builds the graph of a region, which must not contain scheduling barriers. No operand is in flight when the region starts.
+    /// Builds the graph of a region, which must not contain scheduling barriers. Assumes that no operand is in flight when the region
+    /// starts.
     pub fn build(&mut self, code: &SchedCode, region: Range<usize>) -> Graph {
         self.build_with_in_flight_results(code, region, &|_| 0)
     }
 
-    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until` returns for a register the cycles from the
-    /// start of the region until its latest result arrives.
+    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until` returns for a register the number of cycles
+    /// from the start of the region until its latest result, written before the region, arrives.
     pub(crate) fn build_with_in_flight_results(
         &mut self,
         code: &SchedCode,
@@ -320,7 +322,8 @@ impl<'m> GraphBuilder<'m> {
         code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
     }
 
-    /// Returns the typical tail of each item ([`Graph::typical_tail`]), in cycles. Instructions of variable latency keep their tail.
+    /// Returns the typical tail of each item ([`Graph::typical_tail`]), in cycles. For instructions of variable latency it is the same as
+    /// the tail.
     fn typical_tails(&self, code: &SchedCode, graph: &Graph) -> Vec<u16> {
         let typical = |(node, item): (usize, &Item)| {
             let tail = graph.tails[node];
@@ -379,8 +382,9 @@ impl<'m> GraphBuilder<'m> {
         }
     }
 
-    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`SchedCode::ordered_registers`]). The
-    /// item counts as a reader, which waits for the latest result, and as a writer, which later readers follow.
+    /// Adds the edges for the ordered registers of an item ([`SchedCode::ordered_registers`]), which the item does not access, but whose
+    /// accesses must not move across it. The item counts as a reader, which follows the latest writer, and as a writer, which later readers
+    /// follow.
     fn add_ordered_register_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         for &register in code.ordered_registers(item) {
             let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
@@ -421,8 +425,9 @@ impl<'m> GraphBuilder<'m> {
         (state.writer, state.writer_port, state.first_reader) = (node, access.port, NONE);
     }
 
-    /// Adds the edges of an item that do not follow from registers. Runs before [`GraphBuilder::add_register_edges`], for two reasons: the
-    /// last writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
+    /// Adds the edges of an item that do not follow from registers, such as those between memory accesses. Must run before
+    /// [`GraphBuilder::add_register_edges`], for two reasons: the recorded last writers of the address registers must be those before the
+    /// item, and joins must be created before other edges are added.
     fn add_order_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         if item.effect == OrderEffect::None && !item.needs_convergence {
             return;
@@ -438,7 +443,8 @@ impl<'m> GraphBuilder<'m> {
             }),
             _ => None,
         };
-        // An edge from a fence or barrier of variable latency counts with its usual latency.
+        // The latency of an edge from a fence or barrier: its usual latency if that is variable and later accesses wait for it, otherwise
+        // one cycle.
         let after_order = |node: u32| {
             let item = &code.items[region.start + node as usize];
             let is_blocking = item.opcode.is_some_and(|opcode| opcode.properties().blocks_later_accesses);

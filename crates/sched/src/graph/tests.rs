@@ -161,12 +161,13 @@ impl Random {
     }
 }
 
-/// Returns the item that last wrote `register` before index `place` of an order.
+/// Returns the last item before index `place` of `order` that writes `register`; `None` if there is none.
 fn writer(code: &SchedCode, order: &[usize], place: usize, register: u32) -> Option<usize> {
     order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
-/// Returns whether all reads, all guarded writes and the end of the code see the same writers in both orders.
+/// Returns whether every read, every guarded write (which may keep the old value) and the end of the code see registers that the same items
+/// wrote last in both orders.
 fn same_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
     let same = |old_place: usize, new_place: usize, register: u32| {
         writer(code, old, old_place, register) == writer(code, new, new_place, register)
@@ -225,7 +226,7 @@ fn conflict(code: &SchedCode, old: &[usize], first: usize, second: usize) -> boo
     !same_base || x_first <= y_last && y_first <= x_last
 }
 
-/// Returns a random topological order of the graph's items.
+/// Returns a random order of the graph's items in which no item comes before one that it depends on.
 fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
     let mut left = graph.predecessor_counts().to_vec();
     let mut ready: Vec<u32> = (0..graph.nodes() as u32).filter(|&node| left[node as usize] == 0).collect();
@@ -245,8 +246,8 @@ fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
     order
 }
 
-/// Every topological order of the graph must keep all conflicting pairs in order. The checker must accept exactly the orders that keep
-/// them, for legal and for illegal orders.
+/// Every order that respects the edges of the graph must keep all conflicting items in order. The checker must accept exactly the orders
+/// that keep them, for legal and for illegal orders.
 #[test]
 fn graph_and_checker_agree_with_the_rules_on_random_code() {
     let mut random = Random(7);

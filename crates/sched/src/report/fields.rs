@@ -11,8 +11,8 @@ use oriole_isa::{Opcode, Symbol};
 
 use crate::backend::AllocationStage;
 
-/// Rows of (scheduling class, field before register allocation, field after it). `-` means no field; `mma` means that
-/// [`FIELDS_OF_MATRIX_OPCODES`] has the field.
+/// For each scheduling class, the field of the statistics lines that counts its instructions: before register allocation, and after it. `-`
+/// means no field; `mma` means that [`FIELDS_OF_MATRIX_OPCODES`] has the field.
 const FIELDS_OF_CLASSES: &[(&str, &str, &str)] = &[
     ("alu", "fp", "alu"),
     ("compare", "fp", "alu"),
@@ -92,8 +92,8 @@ const FIELDS_OF_CLASSES: &[(&str, &str, &str)] = &[
     ("clock_uniform", "-", "udp"),
 ];
 
-/// Fields of matrix-multiply instructions after register allocation, as (opcode, required modifiers, field). The first matching row
-/// applies.
+/// Fields of the statistics lines that count matrix-multiply instructions after register allocation, as (opcode, required modifiers,
+/// field). The first matching row applies.
 const FIELDS_OF_MATRIX_OPCODES: &[(Opcode, &[&str], &str)] = &[
     (Opcode::DMMA, &[], "dmma"),
     (Opcode::IMMA, &[".SP", ".16832"], "immaSp16832"),
@@ -113,9 +113,9 @@ const FIELDS_OF_MATRIX_OPCODES: &[(Opcode, &[&str], &str)] = &[
 /// Opcodes of packed single-precision operations, which occupy both halves of the multiply-add pipe (field `fma2x`).
 const PACKED_SINGLE_OPCODES: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
 
-/// Fields before register allocation, in the order in which the statistics lines print them.
+/// Names of the fields that count instructions before register allocation, in the order in which the statistics lines print them.
 pub(crate) const FIELDS_BEFORE_ALLOCATION: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
-/// Fields after register allocation, in the order in which the statistics lines print them.
+/// Names of the fields that count instructions after register allocation, in the order in which the statistics lines print them.
 pub(crate) const FIELDS_AFTER_ALLOCATION: [&str; 26] = [
     "adu",
     "alu",
@@ -145,7 +145,8 @@ pub(crate) const FIELDS_AFTER_ALLOCATION: [&str; 26] = [
     "hmmaSp1688f16",
 ];
 
-/// Returns the fields of a stage, in the order in which the statistics lines print them.
+/// Returns the names of the fields that count instructions before or after register allocation, in the order in which the statistics lines
+/// print them.
 pub(crate) fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str] {
     match stage {
         AllocationStage::Pre => &FIELDS_BEFORE_ALLOCATION,
@@ -153,7 +154,7 @@ pub(crate) fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str]
     }
 }
 
-/// Returns the index in [`fields_of_stage`] of the field that an instruction counts for, or `None` if it has no field.
+/// Returns the index in [`fields_of_stage`] of the statistics field that counts an instruction, or `None` if no field counts it.
 pub(crate) fn field_of(stage: AllocationStage, class: SchedClass, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = FIELDS_OF_CLASSES.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
@@ -165,7 +166,7 @@ pub(crate) fn field_of(stage: AllocationStage, class: SchedClass, opcode: Opcode
     fields_of_stage(stage).iter().position(|field| *field == name)
 }
 
-/// Returns the field of a matrix-multiply instruction after register allocation; `None` if it has none.
+/// Returns the statistics field that counts a matrix-multiply instruction after register allocation; `None` if no field counts it.
 fn matrix_field(opcode: Opcode, modifiers: &[Symbol]) -> Option<&'static str> {
     let has = |name: &&str| modifiers.iter().any(|modifier| modifier.spelling() == *name);
     FIELDS_OF_MATRIX_OPCODES.iter().find(|row| row.0 == opcode && row.1.iter().all(has)).map(|row| row.2)

@@ -14,9 +14,9 @@ use super::latency_hiding;
 use super::statistics::{BlockSchedule, FunctionStatistics, LoopMetrics};
 use super::target::RegisterTarget;
 
-/// The header before the name of the function.
+/// The word that starts the guidance text; the name of the function follows.
 pub const HEADER: &str = "SCHEDULING GUIDANCE:";
-/// The header before the loops.
+/// The heading before the metrics of the loops; their number follows.
 pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
 /// Lowest level of detail (0 to 4) at which the register target is explained.
@@ -26,7 +26,7 @@ const LATENCY_HIDING_DETAIL_LEVEL: u8 = 3;
 /// Lowest level of detail at which the metrics of loops are printed.
 const LOOP_DETAIL_LEVEL: u8 = 4;
 
-/// The effect of one scheduling pass.
+/// The effect of one scheduling pass on a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PassSummary {
     /// Phase number of the pass.
@@ -57,7 +57,7 @@ impl PassSummary {
     }
 }
 
-/// The function that the guidance text is about, with everything that the text states.
+/// Everything that the guidance text of one function states.
 #[derive(Clone, Copy, Debug)]
 pub struct GuidanceInput<'a> {
     /// Name of the function.

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::timeline::ControlLookup;
 use crate::code::SchedCode;
 
-/// A kind of dependence whose distance, in issue cycles, is measured.
+/// A kind of dependence for which the distance from producer to consumer is measured, in issue cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DistanceKind {
     /// From a shared-memory load to the first reader of its result.
@@ -36,7 +36,8 @@ impl DistanceKind {
         ["LDS", "LDG", "Xu64", "Antidep"][self as usize]
     }
 
-    /// Returns the kind of distance that is measured for the results of an instruction class, or `None` if none is.
+    /// Returns the kind of distance that is measured from instructions of a class to the readers of their results; `None` if no distance is
+    /// measured.
     fn of_class(class: SchedClass) -> Option<DistanceKind> {
         match class.name() {
             "load_shared" => Some(DistanceKind::Lds),
@@ -58,7 +59,7 @@ pub struct Distances {
     pub most: u32,
     /// Sum of all distances, in issue cycles.
     pub sum: u64,
-    /// Number of instructions whose results are not read in their block.
+    /// Number of instructions of this kind whose results no instruction of the same block reads.
     pub unread_in_block: u32,
 }
 
@@ -77,11 +78,11 @@ impl Distances {
     }
 }
 
-/// The statistics for all kinds of distances, indexed by [`DistanceKind`].
+/// For each [`DistanceKind`], the statistics of its distances.
 pub type LatencyDistances = [Distances; 4];
 
-/// Returns the issue cycle of each instruction of a block, from stall counts only: scoreboard waits are ignored. `controls` gives the
-/// control words.
+/// Returns the issue cycle of each instruction of a block, as the sum of the stall counts before it. Scoreboard waits are ignored.
+/// `controls` gives the control words; without them, each instruction takes one cycle.
 fn issue_cycles(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
     let mut at = 0;
     let mut slots = Vec::with_capacity(insts.len());
@@ -135,7 +136,7 @@ pub(crate) fn add_block(
     }
 }
 
-/// Returns the distances as text, one line per [`DistanceKind`].
+/// Formats the distances as text, one line per [`DistanceKind`].
 pub fn lines(distances: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in DistanceKind::ALL.into_iter().zip(distances) {
@@ -156,8 +157,8 @@ mod tests {
     use oriole_isa::{Control, parse};
     use oriole_support::Index;
 
-    /// Each stall is 2 cycles. The first load is read two instructions later, the second load never. R2, an address of the first load, is
-    /// overwritten by the third instruction.
+    /// Each stall is 2 cycles. The result of the first load is read two instructions later, that of the second load never. R2, the address
+    /// of the first load, is overwritten by the third instruction.
     #[test]
     fn distances_count_stall_cycles() {
         let lines = [

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::statistics::StatisticsFigure;
 use crate::backend::AllocationStage;
 
-/// The condition for printing a line.
+/// The condition under which a statistics line is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PrintCondition {
     /// Always printed.
@@ -86,10 +86,10 @@ const LINES_AFTER_ALLOCATION: &[(&str, PrintCondition)] = &[
     ("# [instHint=%d] [instPairs=%d]", PrintCondition::NonZero("instPairs")),
 ];
 
-/// The additional latency to print on a separate line. The format allows at most one.
+/// The additional latency to print on a line of its own. The format allows at most one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ExtraLatency {
-    /// No latency line.
+    /// No additional latency.
     #[default]
     Neither,
     /// The worst-case latency, field `worstcaseLat`.
@@ -98,12 +98,13 @@ pub enum ExtraLatency {
     Average,
 }
 
-/// Returns the figure (value of a field of the statistics lines) with this name, or a count of zero if there is none.
+/// Returns the value of the field with this name, or a count of zero if there is none.
 fn figure_named(figures: &[(String, StatisticsFigure)], name: &str) -> StatisticsFigure {
     figures.iter().find(|(known, _)| known == name).map_or(StatisticsFigure::Count(0), |(_, figure)| *figure)
 }
 
-/// Returns the statistics lines before or after register allocation, with the values of `figures` filled in.
+/// Returns the statistics lines before or after register allocation as text, with the values of `figures` filled in. Some lines depend on
+/// the last two parameters.
 pub fn text(stage: AllocationStage, figures: &[(String, StatisticsFigure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => LINES_BEFORE_ALLOCATION,
@@ -126,7 +127,7 @@ pub fn text(stage: AllocationStage, figures: &[(String, StatisticsFigure)], has_
     text
 }
 
-/// Appends one line: the template with the figures filled in.
+/// Appends one statistics line: the template, with the value of each named field filled in.
 fn append_line(text: &mut String, template: &str, figures: &[(String, StatisticsFigure)]) {
     for piece in template.split_inclusive(']') {
         let Some((head, conversion)) = piece.split_once('%') else {
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
     use crate::report::fields;
 
-    /// The figures of the sample output in the published description of ptxas, with the condition of every line met.
+    /// The sample output in the published description of ptxas, with the lines of all conditions.
     const SAMPLE: &str = "\
 # 142 instructions, 24 R-regs
 # [inst=142] [texInst=0] [tepid=0] [rregs=24]
@@ -218,8 +219,8 @@ mod tests {
         assert!(text.contains("# [avgcaseLat=0.000000]\n"));
     }
 
-    /// The rules of the published description of ptxas for the format after register allocation: no commas, a single spill size, hardware
-    /// pipes instead of kinds of work.
+    /// The rules of the published description of ptxas for the lines after register allocation: no commas, a single spill size, and
+    /// hardware pipes instead of kinds of work.
     #[test]
     fn lines_after_allocation_have_pipes_and_no_commas() {
         let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);

@@ -27,10 +27,10 @@ use std::ops::Range;
 
 pub use figures::LinkFacts;
 
-/// The value of a field of the statistics lines.
+/// The value of one field of the statistics lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StatisticsFigure {
-    /// A number of items.
+    /// A number of things that are counted, such as instructions or bytes.
     Count(u64),
     /// A fraction or an average.
     Ratio(f64),
@@ -49,7 +49,7 @@ impl StatisticsFigure {
 /// The timing of one block, for reports.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BlockSchedule {
-    /// The block.
+    /// The block that the timing is of.
     pub block: Block,
     /// Estimated number of cycles of one execution.
     pub cycles: u32,
@@ -63,7 +63,7 @@ pub struct BlockSchedule {
     pub schedule: Vec<(u32, String)>,
 }
 
-/// Statistics of one iteration of a loop; inner loops count as one iteration.
+/// Statistics of one iteration of a loop. An inner loop counts with one of its own iterations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopMetrics {
     /// The loop header.
@@ -84,20 +84,20 @@ pub struct LoopMetrics {
     pub live: Option<i32>,
 }
 
-/// The counts and estimates of a function.
+/// The counts and estimates of a function for the reports, either before or after register allocation.
 #[derive(Clone, Debug)]
 pub struct FunctionStatistics {
-    /// Before or after register allocation.
+    /// Whether the statistics are of code before or after register allocation.
     pub stage: AllocationStage,
     /// Number of machine instructions.
     pub instructions: usize,
     /// Estimated number of cycles of one execution of the function, for one warp alone; see [`timeline`].
     pub latency: f64,
-    /// Estimated cycles if the warp diverges at every branch and every instruction takes its longest time.
+    /// Estimated number of cycles of one execution if the warp diverges at every branch and every instruction takes its longest time.
     pub worst_latency: f64,
-    /// Estimated cycles if the warp never diverges.
+    /// Estimated number of cycles of one execution if the warp never diverges.
     pub average_latency: f64,
-    /// Number of instructions for each field of the stage ([`fields::fields_of_stage`]).
+    /// For each field of the statistics lines ([`fields::fields_of_stage`]), the number of instructions that it counts.
     pub counts: Vec<u64>,
     /// Number of instructions that no field of the statistics lines counts.
     pub without_field: u64,
@@ -105,23 +105,24 @@ pub struct FunctionStatistics {
     pub live: [i32; 2],
     /// Blocks that end in a divergent branch. Found before register allocation and copied afterwards.
     pub divergent_blocks: FxHashSet<Block>,
-    /// The schedule of each reachable block.
+    /// The timing of each reachable block.
     pub blocks: Vec<BlockSchedule>,
     /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
-    /// Distances between producers and consumers in issue cycles, indexed by [`latency_hiding::DistanceKind`].
+    /// The distances between producers and consumers in issue cycles, indexed by [`latency_hiding::DistanceKind`].
     pub latency_distances: LatencyDistances,
-    /// Counts for further fields of the statistics lines.
+    /// Counts for fields that do not count by instruction class, such as textures and half precision.
     extra_counts: ExtraCounts,
-    /// For each field and unit, the number of cycles for which the instructions of the field keep the unit busy.
+    /// For each field and unit, the number of cycles for which the instructions that the field counts keep the unit busy, per execution of
+    /// the function.
     busy_cycles_by_field: Vec<[f64; UNITS]>,
-    /// For each unit, the number of cycles for which all instructions keep it busy.
+    /// For each unit, the number of cycles for which all instructions keep it busy, per execution of the function.
     total_busy_cycles: [f64; UNITS],
     /// Estimated number of instructions issued per execution of the function.
     issued_insts: f64,
 }
 
-/// Counts for further fields of the statistics lines.
+/// Counts for fields of the statistics lines that do not count by instruction class.
 #[derive(Clone, Copy, Default, Debug)]
 struct ExtraCounts {
     /// Number of texture instructions.
@@ -130,7 +131,7 @@ struct ExtraCounts {
     texture_readers: u64,
     /// Number of half-precision instructions.
     half_insts: u64,
-    /// Number of half-precision instructions that compute two values.
+    /// Number of half-precision instructions that compute two values at once.
     half_packed: u64,
     /// Number of bytes per thread that are stored to local memory.
     local_stored_bytes: u64,
@@ -152,21 +153,21 @@ struct ExtraCounts {
     precise_insts: u64,
 }
 
-/// Names of the latency classes whose results are rounded as IEEE 754 requires.
+/// Names of the scheduling classes whose results are rounded as IEEE 754 requires.
 const IEEE_ROUNDED_CLASSES: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
-/// The inputs of [`gather`] for final code, with control words and physical registers.
+/// What [`gather`] needs in addition for final code, which has control words and physical registers.
 #[derive(Clone, Copy)]
 pub struct FinalCode<'a> {
     /// The control word of each instruction.
     pub controls: ControlLookup<'a>,
-    /// The control-flow summary, computed before layout.
+    /// Loops and execution frequencies, computed before block layout.
     pub flow_summary: &'a FlowSummary,
     /// The statistics before register allocation.
     pub before: &'a FunctionStatistics,
 }
 
-/// Returns the statistics of a function: before register allocation, or of final code.
+/// Returns the statistics of a function. `final_code` is `None` before register allocation.
 pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<FinalCode<'_>>) -> FunctionStatistics {
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent_blocks.clone());
@@ -204,23 +205,24 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
     statistics
 }
 
-/// The timing of a block.
+/// The estimated cycles of one execution of a block, and the additional cycles in the first iteration of a loop.
 struct BlockTime {
-    /// Timing of one execution; in a loop header, of every iteration but the first.
+    /// The timing of one execution; in a loop header, of every iteration but the first.
     timing: Timing,
     /// For a loop header: additional cycles of its first execution, which waits for results from outside the loop; 0 for other blocks.
     first_iteration_extra: u32,
 }
 
 impl BlockTime {
-    /// Returns the cycles of `executions` executions, of which one in [`timeline::LOOP_MODEL`]'s trip count is a first iteration.
+    /// Returns the total cycles of `executions` executions. If every loop has [`timeline::LOOP_MODEL`]'s trip count, one in that many
+    /// executions of a loop header is a first iteration.
     fn total_cycles(&self, executions: f64) -> f64 {
         executions * f64::from(self.timing.cycles)
             + executions / f64::from(timeline::LOOP_MODEL.trip_count) * f64::from(self.first_iteration_extra)
     }
 }
 
-/// Returns the timing of all reachable blocks.
+/// Estimates the timing of all reachable blocks. `controls` gives the control words of final code; it is `None` before register allocation.
 fn block_times(
     function: &Function,
     listing: &Listing,
@@ -275,7 +277,7 @@ fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
     function.layout.iter().filter(parts).copied().collect()
 }
 
-/// Returns the schedule of a block, with the text of its machine instructions.
+/// Returns the timing of a block, with the text and the issue cycle of each machine instruction.
 fn block_schedule(function: &Function, block: Block, timing: &Timing, executions: f64, live: Option<i32>) -> BlockSchedule {
     let insts = &function.blocks[block].insts;
     let is_machine = |inst: Inst| function.insts[inst].op.machine().is_some();
@@ -286,7 +288,7 @@ fn block_schedule(function: &Function, block: Block, timing: &Timing, executions
     BlockSchedule { block, cycles: timing.cycles, idle_cycles: timing.idle_cycles, executions, live, schedule: schedule.collect() }
 }
 
-/// Returns the metrics of all loops.
+/// Returns the statistics of one iteration of each loop.
 fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
     let FlowSummary { loops, by_analysis: frequencies, .. } = flow_summary;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
@@ -311,13 +313,13 @@ fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[Block
     loops.iter().map(metrics).collect()
 }
 
-/// Returns the name of the scheduling class, or `None` for a pseudo operation.
+/// Returns the name of the scheduling class of an instruction, or `None` for a pseudo operation.
 fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
     let data = &function.insts[inst];
     Some(oriole_hardware::Classes::get().of(data.op.machine()?, &data.modifiers).name())
 }
 
-/// Computes the register pressure on SSA values; does nothing after register allocation.
+/// Counts live registers of a function on SSA values. Does nothing after register allocation.
 struct PressureMeter {
     /// Liveness of the values; `None` after register allocation.
     liveness: Option<Liveness>,
@@ -362,7 +364,7 @@ impl PressureMeter {
 }
 
 impl FunctionStatistics {
-    /// Returns statistics of zero instructions.
+    /// Creates statistics of a function without instructions.
     fn empty(stage: AllocationStage) -> FunctionStatistics {
         let fields = fields::fields_of_stage(stage).len();
         FunctionStatistics {
@@ -426,7 +428,7 @@ impl FunctionStatistics {
 }
 
 impl ExtraCounts {
-    /// Adds one instruction to the counts.
+    /// Adds one instruction to all counts that it belongs to.
     fn count_inst(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();
@@ -481,7 +483,8 @@ fn is_single_half(function: &Function, inst: Inst) -> bool {
 mod tests {
     use super::*;
 
-    /// If a source is a uniform register, it holds the descriptor. With `.B` and no such source, a general register holds it.
+    /// Tests where the descriptor of a texture instruction is: in a uniform register if there is such a source, otherwise in a general
+    /// register with `.B` and in a constant bank without it.
     #[test]
     fn textures_are_counted_by_descriptor_source() {
         let text = "func kernel @textures {

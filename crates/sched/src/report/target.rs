@@ -13,7 +13,7 @@ use std::fmt;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 
-/// Inputs of the register target other than the code and the machine.
+/// The limits and requests from which the register target is computed, besides the code and the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Resources of a thread block besides registers; `None` if the block size is not declared.
@@ -30,7 +30,7 @@ pub struct Bounds {
     pub requested: Option<i32>,
 }
 
-/// The register target, with the figures that it is derived from.
+/// The register target (maximum number of live general registers), with the figures that it is derived from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterTarget {
     /// Maximum number of general registers live in the old order.
@@ -76,7 +76,8 @@ impl RegisterTarget {
 /// unknown); the maximum number of registers per thread with which that many warps and blocks stay resident.
 type OccupancyFigures = (u32, Option<(u32, u32)>, i32);
 
-/// Computes the occupancy in warps per scheduler, for an unknown block size.
+/// Computes the occupancy in warps per scheduler, for an unknown block size. `allocated` is the number of registers per thread, `unit` the
+/// allocation unit.
 fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> OccupancyFigures {
     let for_warp = (machine.registers_per_scheduler() / machine.threads_per_warp) as i32;
     let warps = (for_warp / allocated.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
@@ -84,7 +85,8 @@ fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bou
     (warps as u32, None, for_warp / warps / unit * unit)
 }
 
-/// Computes the occupancy in whole thread blocks; `None` if no block size is declared, or if no block fits.
+/// Computes the occupancy in whole thread blocks; `None` if no block size is declared, or if no block fits. `allocated` is the number of
+/// registers per thread.
 fn occupancy_by_blocks(allocated: i32, machine: &Machine, bounds: &Bounds) -> Option<OccupancyFigures> {
     let registers = u32::try_from(allocated).ok()?.min(machine.registers_per_thread);
     let launch = Launch { registers, ..bounds.launch? };

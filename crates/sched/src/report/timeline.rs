@@ -46,7 +46,7 @@ pub enum LatencyAssumption {
 }
 
 impl LatencyAssumption {
-    /// Returns the assumed latency in cycles.
+    /// Returns the latency in cycles that is assumed for an instruction of variable latency.
     fn cycles_of(self, time: Time) -> u16 {
         match self {
             LatencyAssumption::Usual => time.usual,
@@ -64,13 +64,12 @@ pub struct Listing {
     pub code: SchedCode,
     /// The blocks in layout order, each with the range of its items.
     pub blocks: Vec<(Block, Range<usize>)>,
-    /// Numbers of the virtual registers that stand for SSA values in the listing. `None` after register allocation, when operands are
-    /// physical registers.
+    /// The register numbers of the SSA values; `None` after register allocation, when operands are physical registers.
     pub(crate) numbers: Option<from_ir::ValueNumbers>,
 }
 
 impl Listing {
-    /// Builds the items of a function, on values or on physical registers.
+    /// Builds the items of all blocks of a function, which is on SSA values or on physical registers.
     pub fn new(function: &Function) -> Listing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
         let mut code = numbers.as_ref().map_or_else(from_machine::empty, from_ir::ValueNumbers::empty);
@@ -126,13 +125,13 @@ pub struct Timing {
     pub delays: Vec<Delay>,
 }
 
-/// The reason why an instruction waits after the stall count of the previous instruction has elapsed, and the number of cycles.
+/// Why, and for how many cycles, an instruction waits after the stall count of the previous instruction has elapsed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Delay {
     /// The instruction does not wait.
     #[default]
     None,
-    /// It waits for scoreboards. The fields describe the one of its wait mask that is released last.
+    /// The instruction waits for scoreboards. The fields describe the one in its wait mask that is released last.
     Scoreboard {
         /// Index of the scoreboard, 0 to 5.
         board: u8,
@@ -156,7 +155,7 @@ impl Delay {
     }
 }
 
-/// Results in flight at a block boundary.
+/// The scoreboards and register results that are still in flight at a block boundary, with the remaining cycles.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct InFlightAtBoundary {
     /// For each scoreboard, the number of cycles until it is released.
@@ -166,7 +165,7 @@ pub struct InFlightAtBoundary {
 }
 
 impl InFlightAtBoundary {
-    /// Merges the results in flight at the end of another predecessor: the longer time counts.
+    /// Merges the results in flight at the end of another predecessor: for each scoreboard and register, the longer time counts.
     pub fn merge(&mut self, other: &InFlightAtBoundary) {
         self.scoreboards.resize(self.scoreboards.len().max(other.scoreboards.len()), 0);
         for (cycles, other) in self.scoreboards.iter_mut().zip(&other.scoreboards) {
@@ -284,7 +283,7 @@ pub fn estimate_by_controls(
     timing
 }
 
-/// Control flow of a function: loops and execution frequencies. Must be computed before layout, which removes jumps to the next block.
+/// Loops and execution frequencies of a function. Must be computed before block layout, which removes jumps to the next block.
 #[derive(Clone, Debug)]
 pub struct FlowSummary {
     /// Reachable blocks in reverse post-order.
@@ -304,7 +303,7 @@ pub struct FlowSummary {
 }
 
 impl FlowSummary {
-    /// Computes the control-flow summary of a function. `divergent` has the blocks that end in a divergent branch.
+    /// Computes loops and execution frequencies of a function. `divergent` has the blocks that end in a divergent branch.
     pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> FlowSummary {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);

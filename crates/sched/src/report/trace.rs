@@ -10,20 +10,20 @@ use oriole_ir::{Block, Function, Inst};
 
 use crate::backend::{ChangeReason, CodeChange, Length, Reason, Schedule, ScheduleMode, Search};
 
-/// One scheduling decision; instructions are indices in their block.
+/// One scheduling decision. Instructions are given as indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PickByIndex {
     /// Index in the block of the instruction that was chosen.
     picked: usize,
     /// Index in the block of the second-best candidate; `None` if no other instruction was ready.
     runner_up: Option<usize>,
-    /// The criterion that decided between the two.
+    /// The criterion that decided between the chosen instruction and the second-best candidate.
     reason: Reason,
-    /// Issue cycle, from the start of the region.
+    /// Issue cycle of the chosen instruction, from the start of the region.
     cycle: u32,
 }
 
-/// The decisions of one region; instructions are indices in the block.
+/// The decisions of one region. Instructions are given as indices in the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedRegion {
     /// The decisions, in issue order.
@@ -36,13 +36,13 @@ pub struct TracedRegion {
     after: Length,
     /// Result of a search for the best order; [`Search::None`] if there was none.
     search: Search,
-    /// Whether the new order is used.
+    /// Whether the new order is used; otherwise the region keeps its old order.
     is_used: bool,
 }
 
 impl TracedRegion {
-    /// Returns the record of a schedule. `block_start` is the position of the first item of the block in the code, `start` the index of the
-    /// first item of the region in the block.
+    /// Creates the record of a scheduled region. `block_start` is the position of the first item of the block in the code, `start` the
+    /// index of the first item of the region in the block.
     pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_used: bool) -> TracedRegion {
         let picks = schedule.picks.iter().map(|pick| PickByIndex {
             picked: pick.picked - block_start,
@@ -54,7 +54,7 @@ impl TracedRegion {
     }
 }
 
-/// Whether an attempt to schedule a block is used.
+/// Whether the result of an attempt to schedule a block is used or dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttemptVerdict {
     /// The attempt is used. A region whose new order is not faster keeps its old order.
@@ -64,18 +64,18 @@ pub enum AttemptVerdict {
     TooManyRegisters { found: i32, allowed: i32 },
 }
 
-/// One decision of the scheduler.
+/// One scheduling decision. Instructions are given by their identifiers in the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TracedPick {
     /// Index of the region among the regions of the block.
     pub region: usize,
-    /// Issue cycle, relative to the start of the region.
+    /// Issue cycle of the chosen instruction, relative to the start of the region.
     pub cycle: u32,
     /// The instruction that was chosen.
     pub picked: Inst,
     /// The second-best candidate. `None` if no other instruction was ready.
     pub runner_up: Option<Inst>,
-    /// The criterion that decided between the two.
+    /// The criterion that decided between the chosen instruction and the second-best candidate.
     pub reason: Reason,
 }
 
@@ -84,7 +84,7 @@ pub struct TracedPick {
 pub struct TracedAttempt {
     /// The block that was scheduled.
     pub block: Block,
-    /// The scheduling mode.
+    /// The optimization goal of the attempt.
     pub mode: ScheduleMode,
     /// Whether the attempt is used.
     pub verdict: AttemptVerdict,
@@ -96,7 +96,7 @@ pub struct TracedAttempt {
 }
 
 impl TracedAttempt {
-    /// Returns the record of an attempt. `insts` lists the instructions of the block in the old order.
+    /// Creates the record of an attempt. `insts` lists the instructions of the block in the old order.
     pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
@@ -116,8 +116,8 @@ impl TracedAttempt {
 /// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
 const MAX_ALIGNED_WIDTH: usize = 64;
 
-/// Returns the attempts to schedule the blocks of a function as text. Each decision is a line `cycle picked | runner-up | reason` under
-/// headings for block and region.
+/// Formats the attempts to schedule the blocks of a function as text. Each decision is a line `cycle picked | runner-up | reason` under
+/// headings for block and region. `phase` is the number of the scheduling pass.
 pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> String {
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {
@@ -145,8 +145,8 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
     text
 }
 
-/// Returns the changes that a strategy made before it ordered the regions as text. Each change is a line `from -> to  instruction |
-/// reason`.
+/// Formats the changes that a strategy made before it ordered the regions as text. Each change is a line `phase N from -> to: instruction |
+/// reason`, where `phase` is the number of the scheduling pass.
 pub fn code_changes_text(function: &Function, phase: u8, changes: &[CodeChange]) -> String {
     let mut text = String::new();
     for &CodeChange { inst, from, to, reason } in changes {
@@ -167,7 +167,7 @@ fn inst_text(function: &Function, inst: Inst) -> String {
     text.split(" ;@").next().unwrap_or_default().to_owned()
 }
 
-/// Appends the decisions of one region.
+/// Appends one line of text for each decision of a region.
 fn append_picks(text: &mut String, function: &Function, attempt: &TracedAttempt, region: usize) {
     let picks: Vec<&TracedPick> = attempt.picks.iter().filter(|pick| pick.region == region).collect();
     let names: Vec<(String, String)> = picks

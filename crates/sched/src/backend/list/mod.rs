@@ -60,15 +60,15 @@ struct ListScheduler<'a> {
     clock: Clock<'a>,
     /// The ready items.
     ready: ReadySet,
-    /// The part of the scheduler's state that depends on earlier decisions of the region.
+    /// State that depends on the earlier decisions in the region.
     state: PickState,
-    /// For each item, whether some successor waits for its scoreboard.
+    /// For each item, whether an item that depends on it waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
     /// Buffer for the window of candidates, kept to avoid an allocation per step.
     window: Vec<u32>,
 }
 
-/// The scheduler state that the description of ptxas updates after each pick.
+/// State of the scheduler that every decision updates, as in the published description of ptxas.
 #[derive(Clone, Copy)]
 struct PickState {
     /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the published description of ptxas).
@@ -78,10 +78,11 @@ struct PickState {
     hot_cold_active: bool,
     /// Number of short-latency accesses that may still issue before bit 4 of the priority is switched off.
     hot_cold_budget: u32,
-    /// Whether an instruction has stalled since the last control-flow or barrier item issued; the next such item then gets the yield flag
-    /// (bit 6 of the priority).
+    /// Whether an instruction has stalled since the last control-flow or barrier item issued. The next control-flow or barrier item then
+    /// gets bit 6 of the priority (`yield flag`).
     yield_pending: bool,
-    /// The current batch of matrix products, as (unit, number of instructions that may still join it); `None` outside of batches.
+    /// The current batch of matrix products: index of their unit, and number of instructions that may still join the batch. `None` outside
+    /// of batches.
     batch: Option<(usize, u32)>,
 }
 
@@ -124,7 +125,7 @@ impl Strategy for ListScheduling {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
@@ -205,9 +206,9 @@ impl ListScheduler<'_> {
         }
     }
 
-    /// Returns the best candidate, and the node of the second-best one with the deciding comparison.
+    /// Returns the best candidate, and the node of the second-best one with the comparison that decided between the two.
     ///
-    /// The second-best candidate is exact only when tracing; it is not used otherwise.
+    /// The second-best candidate is exact only if decisions are traced; otherwise it is not used.
     fn pick(&mut self, tracker: &PressureTracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
         self.ready.advance(self.clock.cycle, &self.heights);
         candidates.clear();
@@ -307,7 +308,7 @@ impl ListScheduler<'_> {
         at
     }
 
-    /// Updates the state that depends on earlier decisions ([`PickState`]) for the winner, before the winner issues.
+    /// Updates [`PickState`] for the winner of a step, before the winner issues.
     fn update_state(&mut self, best: &Candidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {

@@ -47,10 +47,10 @@ use super::super::settings::{Budget, ScheduleMode};
 use crate::code::{AliasSpace, Item, MemAccessKind, OrderEffect};
 use crate::pressure::Counts;
 
-/// Scoreboard sequence number of a candidate that reads no in-flight result.
+/// The scoreboard sequence number that stands for "reads no result in flight".
 pub(super) const NO_SEQUENCE: u32 = u32::MAX;
-/// Readers of in-flight results whose operands arrive at most this number of cycles after those of the first such reader are counted as
-/// arriving soon.
+/// Maximum number of cycles after the earliest arrival at which the operands of a reader of in-flight results still count as arriving soon.
+/// The earliest arrival is that of the first such reader.
 const CUTOFF_CYCLES: u32 = 9;
 /// Maximum number of readers of in-flight results per step that are compared with [`CUTOFF_CYCLES`], from the published description of
 /// ptxas.
@@ -80,7 +80,7 @@ pub(super) enum MemoryLatency {
 /// A ready instruction, with all measurements that the comparison uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// Node in the dependency graph.
+    /// Node of the candidate in the dependency graph.
     pub node: u32,
     /// The eight priority bits (table in the module comment); 0 until [`Candidate::compute_priority_bits`] computes them.
     pub priority_bits: u8,
@@ -88,7 +88,7 @@ pub(super) struct Candidate {
     pub exceeds_budget: bool,
     /// Change of the number of live registers of each class if the candidate issues.
     pub pressure_change: Counts,
-    /// Latency of the memory that the candidate accesses.
+    /// Whether the memory that the candidate accesses has a long or a short latency.
     pub(super) memory_latency: MemoryLatency,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is in use at this step.
     pub(super) hot_cold_active: bool,
@@ -130,7 +130,7 @@ impl Candidate {
         self.priority_bits & HOT_COUNTS_BIT != 0
     }
 
-    /// Computes the eight-bit priority.
+    /// Computes the eight priority bits of the candidate, and stores them in `priority_bits`.
     pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &StepStatistics) {
         let is_hot = self.memory_latency == MemoryLatency::Long;
         let hot_counts = is_hot && self.hot_cold_active && !self.exceeds_budget;
@@ -156,7 +156,7 @@ impl Candidate {
     }
 }
 
-/// Statistics of all candidates of a step, collected before they are compared.
+/// Statistics over all candidates of a step, collected before the candidates are compared.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct StepStatistics {
     /// Number of candidates that access shared memory.
@@ -228,12 +228,12 @@ pub(super) struct StepContext {
     pub uses_yield_criterion: bool,
 }
 
-/// Returns whether `first` is scheduled before `second`, and the comparison that decides.
+/// Returns whether `first` should be scheduled before `second`, and the comparison that decides.
 pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext) -> (bool, Reason) {
     if first.exceeds_budget != second.exceeds_budget {
         return (second.exceeds_budget, Reason::PressureOverflow);
     }
-    // Both exceed the budget: prefer the one that takes fewer registers, in the order of the register classes.
+    // Both candidates exceed the budget: the one that takes fewer registers wins. The register classes are compared in their order.
     if first.exceeds_budget
         && let Some(decision) = prefer_lower(first.pressure_change, second.pressure_change, Reason::PressureOverflow)
     {
@@ -291,7 +291,8 @@ fn prefer_lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Re
     }
 }
 
-/// Returns the latency class of the memory that an item accesses. Atomics count as reads; stores count only if they are to shared memory.
+/// Returns whether the memory that an item accesses has a long or a short latency. Atomics count as reads; stores count only if they are to
+/// shared memory.
 pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
     let Some(opcode) = item.opcode else { return MemoryLatency::None };
     let reads = matches!(opcode.properties().effect, Effect::Reads | Effect::Updates);

@@ -16,11 +16,11 @@ const CANDIDATES_BY_ARRIVAL: usize = 8;
 /// The ready list: items whose predecessors have all issued, by node number.
 #[derive(Default)]
 pub(super) struct ReadySet {
-    /// Items with available operands: critical path to the end in cycles, descending, and node.
+    /// Items with available operands, each with its critical path to the end of the region in cycles. The longest path comes first.
     by_height: BTreeSet<(Reverse<u32>, u32)>,
     /// The items of `by_height`, in the original order.
     by_position: BTreeSet<u32>,
-    /// Items with operands in flight: arrival cycle and node.
+    /// Items with operands in flight, each with the cycle in which its operands arrive. The earliest cycle comes first.
     waiting: BTreeSet<(u32, u32)>,
 }
 
@@ -43,7 +43,7 @@ impl ReadySet {
         }
     }
 
-    /// Moves the items whose operands have arrived by `cycle` to the items with available operands.
+    /// Moves the items whose operands have arrived by `cycle` from `waiting` to the items with available operands.
     pub(super) fn advance(&mut self, cycle: u32, heights: &[u32]) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > cycle {
@@ -55,7 +55,7 @@ impl ReadySet {
         }
     }
 
-    /// Replaces the contents of `window` by the candidates to compare, each once.
+    /// Replaces the contents of `window` by the nodes of the candidates to compare in this step, each once.
     pub(super) fn window(&self, window: &mut Vec<u32>) {
         window.clear();
         window.extend(self.by_height.iter().take(CANDIDATES_BY_HEIGHT).map(|&(_, node)| node));

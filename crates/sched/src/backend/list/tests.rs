@@ -94,7 +94,7 @@ fn batches_keep_products_together() {
     let first = schedule.order.iter().position(|&position| position % 2 == 0).unwrap();
     assert!(schedule.order[first..first + 4].iter().all(|position| position % 2 == 0), "{:?}", schedule.order);
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
-    // A batch of one product has nothing that could continue it.
+    // In batches of one matrix product, no product continues a batch.
     assert!(batched(1).picks.iter().all(|pick| pick.reason != Reason::Batch));
 }
 
@@ -106,8 +106,8 @@ fn trace_records_reasons() {
     assert_eq!(told, [(1, Some(0), Reason::HotCounts), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
 
-/// The budget arithmetic of the published description of ptxas: `reduce-reg` lowers the target by one eighth and three; the scarcity
-/// threshold is one sixteenth below the budget.
+/// Tests the budget arithmetic of the published description of ptxas: `reduce-reg` lowers the target by one eighth of it plus three
+/// registers; the scarcity threshold is one sixteenth below the budget.
 #[test]
 fn budgets_tighten_as_described() {
     let budget = Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
@@ -221,7 +221,7 @@ fn the_table_of_readers_is_limited() {
     assert_eq!((found.in_flight_readers, found.within_cutoff), (40, 32));
 }
 
-/// Each criterion alone decides, in both orders of the two candidates.
+/// Two candidates that differ in one criterion only are decided by that criterion, whichever of the two is the first argument.
 #[test]
 fn each_criterion_decides_alone() {
     let worse = candidate(1);
@@ -257,8 +257,8 @@ fn each_criterion_decides_alone() {
         assert_eq!(priority::beats(&better, &worse, &context), (true, reason));
         assert_eq!(priority::beats(&worse, &better, &context), (false, reason));
     }
-    // Not compared: batches in other modes, `YIELD` if no candidate accesses shared memory, the sequence number if only one candidate reads
-    // an in-flight result, and when available operands became available.
+    // Some differences are not compared: batches in other modes; `YIELD` if no candidate accesses shared memory; the sequence number if
+    // only one candidate reads an in-flight result; the cycle in which operands that are available became available.
     let position = |first: Candidate, second: Candidate, context: &StepContext| {
         let second = Candidate { node: 2, ..second };
         assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));

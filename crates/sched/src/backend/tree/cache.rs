@@ -20,7 +20,7 @@ struct CachedOrder {
     signature: Box<[u32]>,
     /// The best order, as nodes of the dependency graph.
     order: Box<[u32]>,
-    /// Whether the register pressure of some tried order exceeded the scarcity threshold.
+    /// Whether some order that was tried has more live registers than the scarcity threshold.
     exceeded_scarcity: bool,
     /// Index of the next cached order whose signature has the same hash; `None` at the end of the chain.
     next: Option<u32>,
@@ -53,7 +53,7 @@ impl OrderCache {
         self.cached_orders.len()
     }
 
-    /// Returns the cached order of the region with this signature, and whether the register pressure of some tried order exceeded the
+    /// Returns the cached order of the region with this signature, and whether some order that was tried had more live registers than the
     /// scarcity threshold; `None` if the region is not cached.
     pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
         let mut at = self.newest_with_hash.get(&hash(signature)).copied();

@@ -5,7 +5,7 @@ use super::problem::{LiveGroup, Problem};
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Number of live registers at the current position of an order under construction.
+/// Counts the live registers at the current position of an order that grows item by item.
 #[derive(Clone, Default)]
 pub(super) struct LiveRegisters {
     /// Current state of each register group of the region.
@@ -92,7 +92,7 @@ impl LiveRegisters {
         (0..REGISTER_CLASSES).map(over).sum()
     }
 
-    /// Returns the maximum number of live registers above the budget so far, summed over all classes.
+    /// Returns the number of registers by which the maximum number of live registers so far exceeds the budget, summed over all classes.
     pub(super) fn excess(&self, problem: &Problem<'_>) -> i32 {
         let budget = &problem.settings.budget.registers;
         self.peak.iter().zip(budget).map(|(peak, budget)| (peak - budget).max(0)).sum()

@@ -19,12 +19,12 @@
 //! results that leave the region are assumed to be read by an instruction of the same class as their producer ([`Graph::typical_tail`]).
 //! With the latency to the slowest possible reader, every addition would look as urgent as the predicate of the branch.
 //!
-//! **Plans** differ in the priority, which is the first key of the ordered trees:
+//! **Attempt plans** differ in the priority, which is the first key of the ordered trees:
 //!
 //! 1. critical path from the item to the end of the region, in cycles;
 //! 2. the same, where the path also includes the stall cycles of each item in the previous attempt;
 //! 3. the original order: an item is passed over only if it would stall or is rejected;
-//! 4. critical path in steps of 16 cycles: small differences keep the original order;
+//! 4. critical path in steps of 16 cycles: small differences do not change the original order;
 //! 5. all further attempts: as 2, and before register allocation a register costs twice as many cycles as in the attempt before.
 //!
 //! After an attempt that exceeded the register budget, the next plan also doubles the cost of a register and lowers the number of live
@@ -85,7 +85,8 @@ use problem::Problem;
 use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
-/// Step, in cycles, to which the critical paths are rounded as priorities of the fourth plan; smaller differences do not count.
+/// Critical paths are rounded to multiples of this number of cycles as priorities of the fourth plan, so that smaller differences do not
+/// count.
 const COARSE_PRIORITY_STEP: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
@@ -122,7 +123,7 @@ impl Strategy for TreeScheduling {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         let mut cached_orders = OrderCache::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut cached_orders))
@@ -159,8 +160,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &
     Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
 }
 
-/// Returns this strategy's order of the region, for strategies that compare the orders of several. The tracker must have entered the region
-/// and stays at its start.
+/// Returns backend C's order of a region, so that a caller can compare it with the orders of other strategies. The tracker must have
+/// entered the region, and stays at its start.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: &PressureTracker) -> Proposal {
     let problem = Problem::new(region.code, region.graph, region.costs, region.settings, tracker);
     let (order, picks, _) = solve(&problem);
@@ -177,8 +178,8 @@ fn uniform_trace(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pi
     order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
-/// Makes all attempts (list schedules with different plans) for a region. Returns the best order as nodes, its trace, and whether the
-/// register pressure of some attempt exceeded the scarcity threshold.
+/// Makes all attempts (list schedules with different plans) for a region. Returns the best order as nodes, its trace, and whether some
+/// attempt had more live registers than the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
     let weights = TreeWeights::for_problem(problem);

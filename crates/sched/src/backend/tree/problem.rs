@@ -35,7 +35,7 @@ pub(super) struct LiveGroup {
     pub readers: u32,
 }
 
-/// One list of register group numbers per item, stored consecutively.
+/// For each item, a list of register group numbers; all lists are stored in one vector.
 #[derive(Clone, Default)]
 struct GroupLists {
     /// For each item, the index in `numbers` after the end of its list.
@@ -65,7 +65,7 @@ pub(super) struct Problem<'a> {
     pub graph: &'a Graph,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
     pub costs: &'a Costs,
-    /// Mode, stage, budget and knobs.
+    /// Optimization goal, stage (before or after register allocation), register budget and numeric parameters.
     pub settings: &'a Settings,
     /// For each item, its unit; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
@@ -85,7 +85,7 @@ pub(super) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Creates the problem of a region. The tracker must be at the start of the region.
+    /// Collects everything that the search of a region reads. The tracker must be at the start of the region.
     pub(super) fn new(
         code: &'a SchedCode,
         graph: &'a Graph,
@@ -125,7 +125,7 @@ impl<'a> Problem<'a> {
         self.graph.region.start + node as usize
     }
 
-    /// Returns whether register pressure matters, which is the case before register allocation.
+    /// Returns whether live registers are counted, which is the case before register allocation.
     pub(super) fn counts_registers(&self) -> bool {
         self.settings.stage == AllocationStage::Pre
     }

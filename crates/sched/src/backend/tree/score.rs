@@ -25,7 +25,7 @@ use super::problem::Problem;
 /// Penalty for each register above the budget, in cycles.
 const OVER_BUDGET_PENALTY: f64 = 4096.0;
 
-/// Weights, in cycles, of the measurements that a score is the weighted sum of.
+/// Weights, in cycles, with which the measurements of an order add up to its score.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct TreeWeights {
     /// Weight of each cycle of the order's length.
@@ -72,7 +72,8 @@ pub(super) struct ScoreMeasurements {
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
     pub exit_cycle: u32,
-    /// Maximum number of live registers above the budget, summed over all classes; 0 after register allocation.
+    /// Number of registers by which the maximum number of live registers exceeds the budget, summed over all classes; 0 after register
+    /// allocation.
     pub excess: i32,
     /// Maximum number of live general registers; 0 after register allocation.
     pub peak: i32,
@@ -83,7 +84,7 @@ pub(super) struct ScoreMeasurements {
 }
 
 impl ScoreMeasurements {
-    /// Creates the measurements of a complete order.
+    /// Creates the measurements of a complete order from its length and its live registers.
     pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &LiveRegisters) -> ScoreMeasurements {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts } = measured;

@@ -45,7 +45,8 @@ const CANDIDATES_BY_POSITION: usize = 12;
 const CANDIDATES_BY_ARRIVAL: usize = 6;
 /// Number of items, in addition to the first of a tree, whose register bank conflicts and reuse cache hits are compared in a step.
 const CANDIDATES_BY_PORTS: usize = 4;
-/// Cost, in cycles, of a cycle lost by a bank conflict, and gain of an operand from the reuse cache, when rejected items are compared.
+/// Cost, in cycles, of a cycle lost by a bank conflict when rejected items are compared. An operand from the reuse cache counts as a gain
+/// of the same size.
 const CONFLICT_COST_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
 const OVER_BUDGET_CYCLES: f64 = 1e6;
@@ -68,10 +69,10 @@ impl Ord for OrderedLatency {
     }
 }
 
-/// TreeKey of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
+/// Sort key of an item in the ordered trees: priority, result latency, node. The smallest key is the best candidate.
 pub(super) type TreeKey = (Reverse<i32>, Reverse<OrderedLatency>, u32);
 
-/// The parameters of an attempt.
+/// The parameters of an attempt, which is one list schedule of the region.
 #[derive(Clone, Debug)]
 pub(super) struct AttemptPlan {
     /// Priority of each node, the first part of its key: in cycles, in steps of 16 cycles, or by position, depending on the plan.
@@ -96,7 +97,7 @@ pub(super) struct AttemptResult {
 
 /// The decision of one step: the item to issue and, when tracing, the second-best candidate with the comparison that decided.
 struct Choice {
-    /// The chosen item.
+    /// Sort key of the chosen item; its last part is the node.
     key: TreeKey,
     /// The second-best candidate and the criterion that decided; `None` unless traced.
     runner_up: Option<(u32, Reason)>,
@@ -110,7 +111,7 @@ struct Objection {
     reason: Reason,
 }
 
-/// State of an attempt.
+/// State of an attempt, which is one list schedule of the region.
 ///
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct AttemptSearch<'p> {
@@ -136,7 +137,7 @@ pub(super) struct AttemptSearch<'p> {
     clock: Clock<'p>,
     /// The registers that are live at the current point of the search. Only used before register allocation.
     pressure: LiveRegisters,
-    /// State of the register read ports; not used before register allocation.
+    /// State of the read ports of the register file; used only after register allocation.
     ports: PortState,
     /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
     batch_slots_left: u32,
@@ -200,12 +201,12 @@ pub(super) fn run_attempt(problem: &Problem<'_>, plan: &AttemptPlan, latency_key
 }
 
 impl AttemptSearch<'_> {
-    /// Returns the key of a node in the trees.
+    /// Returns the sort key of a node in the ordered trees.
     fn key(&self, node: u32) -> TreeKey {
         (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latency_keys[node as usize])), node)
     }
 
-    /// Returns the unit of an item; [`NO_UNIT`] for pseudo operations.
+    /// Returns the index of the functional unit that executes an item; [`NO_UNIT`] for pseudo operations.
     fn unit(&self, node: u32) -> usize {
         self.problem.units[node as usize].into()
     }
@@ -311,7 +312,7 @@ impl AttemptSearch<'_> {
         Some(Choice { key, runner_up: other.map(|key| (key.2, Reason::Batch)) })
     }
 
-    /// Returns the best key in the trees of the units for which `is_allowed` is true; `None` if these trees are empty.
+    /// Returns the best (smallest) key among the trees of the units for which `is_allowed` returns true; `None` if these trees are empty.
     fn best_first_key(&self, is_allowed: impl Fn(usize) -> bool) -> Option<TreeKey> {
         let heads = self.trees.iter().enumerate().filter(|(unit, tree)| !tree.is_empty() && is_allowed(*unit));
         heads.filter_map(|(_, tree)| tree.first()).min().copied()
@@ -516,7 +517,7 @@ impl AttemptSearch<'_> {
     }
 }
 
-/// Returns the first part in which two keys differ, as the reason of a decision.
+/// Returns the first of the three parts in which two sort keys differ, as the reason for a decision.
 fn first_differing_part(first: &TreeKey, second: &TreeKey) -> Reason {
     if first.0 != second.0 {
         Reason::Priority

@@ -100,12 +100,12 @@ impl Strategy for WeightedScheduling {
         ]
     }
 
-    /// Returns the function that schedules a region.
+    /// Returns a function that orders the items of one region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
-    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
+    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
     fn reports_register_demand(&self) -> bool {
         false
     }
@@ -130,8 +130,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     best.into_schedule(settings)
 }
 
-/// Returns this strategy's order of the region, for strategies that compare the orders of several. `groups` is `None` after register
-/// allocation.
+/// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
+/// register allocation.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
     let best = best_attempt(region, groups);
     let peak = best.peak;
@@ -172,7 +172,7 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
 
 /// The order of one pass, with its issue cycles by the cost model that all backends share ([`Clock`]).
 struct Attempt {
-    /// Positions in the code, in the new order.
+    /// Positions of the items in the code, in the new order.
     order: Vec<usize>,
     /// The decisions in issue order; empty if tracing is off.
     picks: Vec<Pick>,
@@ -230,7 +230,7 @@ impl Attempt {
         self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
     }
 
-    /// Returns the maximum number of live registers above the budget, summed over all classes.
+    /// Returns the number of registers by which the maximum number of live registers exceeds the budget, summed over all classes.
     fn excess(&self, settings: &Settings) -> i32 {
         self.peak.iter().zip(settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }
@@ -245,7 +245,7 @@ impl Attempt {
         excess.then(later).is_lt()
     }
 
-    /// Converts the order to a schedule.
+    /// Converts the order to a schedule. If decisions are traced, fills in their issue cycles.
     fn into_schedule(mut self, settings: &Settings) -> Schedule {
         if settings.trace {
             let first = self.order.iter().copied().min().unwrap_or(0);

@@ -26,9 +26,9 @@ use crate::resource::Costs;
 
 /// Result of a list scheduling pass.
 pub(super) struct PassResult {
-    /// Nodes in issue order.
+    /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
-    /// Trace, in issue order; empty if tracing is off.
+    /// The decisions with their reasons, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
 
@@ -55,7 +55,7 @@ impl UnitUse {
     }
 }
 
-/// State of a pass. Vectors are indexed by node.
+/// State of a list scheduling pass. Vectors are indexed by node.
 pub(super) struct SchedulingPass<'a> {
     /// The dependency graph in the direction of the pass.
     view: DirectedGraph<'a>,
@@ -65,7 +65,7 @@ pub(super) struct SchedulingPass<'a> {
     scoreboards: usize,
     /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
-    /// Weights of the parts of the score.
+    /// The weights of the parts of a candidate's score.
     weights: &'a Weights,
     /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
@@ -88,7 +88,7 @@ pub(super) struct SchedulingPass<'a> {
     /// this is the number of results in flight at the current position.
     ready_scoreboard_setters: usize,
     // The next four vectors are buffers that are kept to avoid allocations at each step.
-    /// Ranks of the candidates of the current step.
+    /// Ranks (positions in the original order, in the direction of the pass) of the candidates of the current step.
     window: Vec<u32>,
     /// For each candidate of the window, its stall cycles.
     stalls: Vec<u32>,
@@ -116,7 +116,7 @@ impl ScoredItem {
 
 impl<'a> SchedulingPass<'a> {
     /// Creates a pass. `scoreboards` is the number of scoreboards of a warp. `groups` is `None` after register allocation. `forward_cycles`
-    /// holds the issue cycles of the forward pass for the backward pass, and is `None` for the forward pass.
+    /// has the issue cycles that the forward pass found; it is `None` if this is the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
         (unit_uses, scoreboards): (&'a [UnitUse], usize),
@@ -182,8 +182,8 @@ impl<'a> SchedulingPass<'a> {
         found
     }
 
-    /// Releases the joins that no node precedes in the direction of the pass. Such joins exist in the backward pass only: every join has
-    /// predecessors, but it may have no successors.
+    /// Releases the joins (nodes that stand for sets of memory accesses) that no node precedes in the direction of the pass. Such joins
+    /// exist in the backward pass only: every join has predecessors, but it may have no successors.
     fn release_joins(&mut self) {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
@@ -192,7 +192,7 @@ impl<'a> SchedulingPass<'a> {
         }
     }
 
-    /// Returns the entry of a node in the ready list.
+    /// Returns the entry that stands for a node in the ready list.
     fn entry(&self, node: u32) -> ReadyEntry {
         ReadyEntry {
             rank: self.view.rank(node),
@@ -217,15 +217,16 @@ impl<'a> SchedulingPass<'a> {
         self.newly_ready.clear();
     }
 
-    /// Returns the first cycle in which an item can be placed.
+    /// Returns the first cycle in which an item can be placed, counted from the boundary of the region at which the pass starts.
     fn first_possible_cycle(&self, node: u32) -> u32 {
         let work = self.unit_uses[node as usize];
         let earliest = self.view.earliest[node as usize].max(self.cycle);
         if work.is_pseudo {
             return earliest;
         }
-        // Backward, cycles count from the end: this item comes before the last placed one in time and must leave the unit before that one
-        // starts, so its own cycles on the unit separate the two. Forward, `unit_cycles` already contains the cycles of the earlier item.
+        // Backward, cycles count from the end of the region. This item comes before the one that was placed last on its unit, and must
+        // leave the unit before that one starts; so its own cycles on the unit separate the two. Forward, `unit_cycles` already contains
+        // the cycles of the earlier item.
         let own = match self.view.direction {
             Direction::Forward => 0,
             Direction::Backward => u32::from(work.cycles),

@@ -26,7 +26,7 @@ const MIN_LIST_LENGTH: usize = 8;
 /// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`MIN_LIST_LENGTH`]
 /// entries.
 struct Queue<T> {
-    /// The first entries, in ascending order.
+    /// The smallest entries of the queue, in ascending order.
     list: Vec<T>,
     /// The entries that are not in `list`.
     tree: BTreeSet<T>,
@@ -78,12 +78,12 @@ impl<T: Ord + Copy> Queue<T> {
 /// the lower half the rank.
 type SortKey = u64;
 
-/// Returns the sort key of an item.
+/// Returns the sort key of an item with this critical path (in cycles) and this rank.
 fn sort_key(critical_path: u32, rank: u32) -> SortKey {
     u64::from(!critical_path) << 32 | u64::from(rank)
 }
 
-/// Returns the rank in a sort key.
+/// Returns the rank that a sort key contains.
 fn rank_of(sort_key: SortKey) -> u32 {
     sort_key as u32
 }
@@ -169,7 +169,7 @@ impl ReadyList {
         }
     }
 
-    /// Moves the items that can be placed from `cycle` on into the queue of their unit; `unit` maps a rank to its unit.
+    /// Moves the waiting items that can be placed in `cycle` into the queue of their unit. `unit` maps a rank to the index of its unit.
     pub(super) fn advance(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
         while let Some(&(earliest, sort_key)) = self.waiting.first(1).first() {
             if earliest > cycle {

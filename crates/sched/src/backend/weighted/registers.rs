@@ -36,7 +36,7 @@ struct RegionGroup {
     is_written: bool,
 }
 
-/// The register groups of a region that have a budget, with their readers and writers.
+/// The register groups (live ranges) of a region whose registers have a budget, with the items that read and write them.
 pub(in crate::backend) struct Groups {
     /// The register groups, in order of first mention.
     groups: Vec<RegionGroup>,
@@ -45,7 +45,7 @@ pub(in crate::backend) struct Groups {
     item_starts: Vec<(u32, u32)>,
     /// Register group numbers of all items, one list after the other.
     group_lists: Vec<u32>,
-    /// For each register group, the start of its readers in `readers`. The last entry marks the end.
+    /// For each register group, the index in `readers` of its first reader. The last entry marks the end.
     first_reader: Vec<u32>,
     /// Nodes of all readers, one list per register group after the other.
     readers: Vec<u32>,
@@ -100,7 +100,7 @@ impl Groups {
         }
     }
 
-    /// Fills the lists of readers, by a counting sort over all reads.
+    /// Fills the lists of readers of all register groups, by a counting sort over all reads.
     fn find_readers(&mut self) {
         let mut first = vec![0; self.groups.len() + 1];
         for node in 0..self.item_starts.len() as u32 - 1 {
@@ -181,7 +181,7 @@ impl RegionGroup {
     }
 }
 
-/// The live registers at the current position of a pass.
+/// Counts the live registers at the current position of a scheduling pass, forward or backward.
 #[derive(Clone)]
 pub(in crate::backend) struct Live<'a> {
     /// The register groups of the region.
@@ -200,7 +200,7 @@ pub(in crate::backend) struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Returns the state at the boundary of the region at which the pass starts.
+    /// Creates the state at the boundary of the region at which the pass starts.
     pub(in crate::backend) fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
         let is_live = |group: &RegionGroup| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {
@@ -277,7 +277,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Places an item of a forward pass.
+    /// Places an item of a forward pass and updates the live registers. Calls `changed` for each item whose effect on them may differ now.
     fn step_forward(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         let groups = self.groups;
         for &number in groups.reads(node) {
@@ -302,7 +302,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Places an item of a backward pass.
+    /// Places an item of a backward pass and updates the live registers. Calls `changed` for each item whose effect on them may differ now.
     fn step_backward(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         let groups = self.groups;
         // A result that no later item reads still occupies a register while the item executes, so it counts for the maximum.

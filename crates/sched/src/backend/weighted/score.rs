@@ -24,10 +24,10 @@ use crate::pressure::Counts;
 const MAX_REGISTER_RANGE: f64 = 256.0;
 /// Number of stall cycles for which the growing part of the stall penalty, `w / (w + HALF_PENALTY_STALL_CYCLES)`, is half of its maximum.
 const HALF_PENALTY_STALL_CYCLES: f64 = 16.0;
-/// Penalty, as a part of the score, for an item that needs a scoreboard when all are in use.
+/// Penalty in the part `parallelism` of the score, which has no unit, for a candidate that makes a shortage of scoreboards worse.
 const SCOREBOARD_PENALTY: f64 = 1.0 / 16.0;
 
-/// Weights and register thresholds of a region.
+/// The weights of the parts of a candidate's score, and thresholds for the price of a register, for one region.
 pub(super) struct Weights {
     /// Weight of the part `registers` of the score.
     pressure_weight: f64,
@@ -37,9 +37,10 @@ pub(super) struct Weights {
     forward_weight: f64,
     /// Weight of stall cycles, in the part `forward` of the score.
     stall_weight: f64,
-    /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
+    /// For each register class, the registers that are live at the start or at the end of the region, whichever is more: the lower end of
+    /// the register range.
     least_live: Counts,
-    /// 1 / register range of each class.
+    /// For each register class, 1 / register range. The range is the budget minus `least_live`.
     slopes: [f64; REGISTER_CLASSES],
     /// For each register class, the number of live registers above which the price of a register is 1.
     scarce_above: Counts,
@@ -47,10 +48,10 @@ pub(super) struct Weights {
     budget: Counts,
 }
 
-/// Measures of a candidate from which its score is computed.
+/// The measures of a candidate from which its score is computed.
 #[derive(Clone, Copy)]
 pub(super) struct Measures {
-    /// Change of live registers of each class.
+    /// Change of the number of live registers of each class if the candidate is placed next.
     pub pressure_change: Counts,
     /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     pub path_penalty: f64,
@@ -113,7 +114,8 @@ impl Weights {
         })
     }
 
-    /// Returns the score of a candidate; `prices` must be those of `live`.
+    /// Returns the score of a candidate from its measures. `live` is the number of live registers of each class, `prices` the price of a
+    /// register of each class at that number.
     pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> CandidateScore {
         let change = measures.pressure_change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);

@@ -31,7 +31,8 @@ fn general(numbers: &[u16]) -> Vec<u32> {
     numbers.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect()
 }
 
-/// Schedules the code as one region and checks the invariants of every schedule. Also returns the maximum number of live general registers.
+/// Schedules the code as one region, checks the invariants of every schedule, and returns the schedule and its maximum number of live
+/// general registers.
 fn run(code: &SchedCode, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
     let (live_in, live_out) = (general(live_in), general(live_out));
@@ -319,8 +320,8 @@ fn no_order_is_shorter_than_the_lower_bound() {
     }
 }
 
-/// Independent instructions on different units: one issues in each cycle. On one unit, each occupies it for its cycles; the last one need
-/// not have left it. Without instructions nothing is issued.
+/// Independent instructions on different units issue one per cycle. On one unit, each instruction occupies the unit for its cycles; those
+/// of the last one come after its issue and do not count. Without instructions the lower bound is 0.
 #[test]
 fn the_lower_bound_counts_instructions_and_busy_units() {
     let bound = |lines: &[&str]| {

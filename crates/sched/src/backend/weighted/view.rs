@@ -38,7 +38,7 @@ pub(in crate::backend) enum Direction {
     Backward,
 }
 
-/// An edge to a node that the pass places later.
+/// An edge from a node to one that the pass places later.
 #[derive(Clone, Copy)]
 pub(in crate::backend) struct Link {
     /// The node that the edge leads to.
@@ -57,7 +57,7 @@ pub(in crate::backend) struct DirectedGraph<'g> {
     first_link: Vec<u32>,
     /// Links of all nodes, grouped by node.
     links: Vec<Link>,
-    /// Worklist of [`DirectedGraph::release`]: nodes to release, with their cycles.
+    /// Worklist of [`DirectedGraph::release`]: nodes to release, each with the cycle in which it was placed.
     release_worklist: Vec<(u32, u32)>,
     /// For each node, the number of nodes that must still be placed before it.
     pub unplaced_predecessors: Vec<u32>,
@@ -65,7 +65,7 @@ pub(in crate::backend) struct DirectedGraph<'g> {
     pub earliest: Vec<u32>,
     /// For each node, the critical path to the boundary of the region that the pass reaches last, in cycles.
     pub critical_path: Vec<u32>,
-    /// For each item, whether some successor waits for its scoreboard.
+    /// For each item, whether an item that depends on it waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
@@ -90,8 +90,8 @@ impl<'g> DirectedGraph<'g> {
         view
     }
 
-    /// Returns the mirrored graph. An item whose results leave the region can be placed from the cycle of its tail on: cycles count from
-    /// the end of the region, so the item then issues early enough for its readers.
+    /// Returns the graph for a backward pass, with all edges reversed. Cycles count from the end of the region. An item whose results leave
+    /// the region can be placed from the cycle of its tail on, so that it issues early enough for the readers after the region.
     pub(in crate::backend) fn backward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Backward);

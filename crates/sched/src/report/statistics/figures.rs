@@ -6,16 +6,16 @@ use crate::backend::AllocationStage;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 
-/// Facts about a function that are known only when the file is linked; estimates before that.
+/// Facts about a function that are known only when the file is linked. Before that, the fields are estimates.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LinkFacts {
     /// Number of general registers allocated to a thread.
     pub registers: u32,
     /// Number of uniform registers that the code uses.
     pub uniform_registers: u32,
-    /// The launch for which occupancy is computed; its register count is replaced by `registers`.
+    /// The launch configuration for which occupancy is computed; its register count is replaced by `registers`.
     pub launch: Launch,
-    /// Number of bytes stored and number of bytes loaded by spill code.
+    /// Number of bytes per thread that spill code stores, and number of bytes that it loads.
     pub spilled: (u64, u64),
     /// Size of the spill slots in local memory, in bytes.
     pub spill_size: u64,
@@ -23,19 +23,19 @@ pub struct LinkFacts {
     pub variables_size: u64,
     /// Size of the code in bytes.
     pub program_bytes: u64,
-    /// Maximum number of general registers live after a call.
+    /// Maximum number of general registers that are live after a call.
     pub live_at_calls: u64,
     /// Number of divergent branches.
     pub divergent_branches: u64,
 }
 
 impl FunctionStatistics {
-    /// Returns the maximum number of general registers live after a call.
+    /// Returns the maximum number of general registers that are live after a call.
     pub fn live_at_calls(&self) -> u64 {
         self.extra_counts.live_at_calls
     }
 
-    /// Returns the number of general registers that a thread needs: the maximum number of live registers plus `beyond`, the number of
+    /// Returns the estimated number of general registers of a thread: the maximum number of live registers plus `beyond`, the number of
     /// registers that are allocated in addition.
     pub fn registers_for_live(&self, beyond: i32) -> u32 {
         (self.live[0] + beyond).max(0) as u32
@@ -113,7 +113,7 @@ impl FunctionStatistics {
         list
     }
 
-    /// Returns the throughput: the number of warps that complete the function per cycle on a scheduler with `warps` resident warps.
+    /// Returns the throughput of a warp scheduler with `warps` resident warps: the number of warps that complete the function per cycle.
     fn warps_per_cycle(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
         let busiest = self.total_busy_cycles.iter().copied().fold(self.issued_insts, f64::max);
