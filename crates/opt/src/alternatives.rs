@@ -9,7 +9,7 @@ use oriole_ir::{Function, Inst};
 pub struct Alternative {
     /// Name of the pass in the pass table.
     pub pass: &'static str,
-    /// The instruction.
+    /// The instruction whose form was rejected.
     pub inst: Inst,
     /// The rejected form, such as `FFMA`.
     pub form: String,

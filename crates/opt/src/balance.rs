@@ -27,7 +27,8 @@ use crate::alternatives::{Alternatives, mnemonic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// Balances the units in every block of a function. Returns the number of instructions moved.
+/// In every block of a function, moves instructions from the integer unit to the multiply unit, and packed FP16 multiply-adds from the
+/// multiply unit to the FP64 unit, so that the units are busy for about the same time. Returns the number of instructions moved.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     run_with_alternatives(function, hardware, encodability, &mut Alternatives::default())
 }
@@ -55,8 +56,8 @@ pub fn run_with_alternatives(
     moved
 }
 
-/// Balances the units in every block of a function with physical registers, by the moves that register allocation has inserted. Returns the
-/// number of moves that became multiplications (`IMAD`).
+/// Replaces some register moves of a function with physical registers by multiply-unit instructions (`IMAD`), so that in each block the
+/// integer and multiply units are busy for about the same time. Returns the number of moves replaced.
 pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
@@ -73,7 +74,8 @@ fn has_fast_fp64(hardware: &Hardware<'_>) -> bool {
     matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
 }
 
-/// Moves packed FP16 multiply-adds of one block to the FP64 unit. Returns the number of instructions moved.
+/// Moves packed FP16 multiply-adds of one block from the multiply unit to the FP64 unit, to give both about the same number. Returns the
+/// number of instructions moved.
 fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
@@ -129,13 +131,14 @@ impl UnitCycles {
         UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
-    /// Returns the cycles of the integer unit and those of the multiply unit for an instruction.
+    /// Returns for how many cycles an instruction keeps the integer unit busy, and for how many the multiply unit.
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
         self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
 }
 
-/// Balances one block: moves some of its instructions with these opcodes to the other unit. Returns the number of instructions moved.
+/// Moves some instructions with one of `opcodes` from the integer unit to the multiply unit, until both are busy equally long in this
+/// block. Returns the number of instructions moved.
 fn balance_block(
     function: &mut Function,
     block: Block,
@@ -187,10 +190,10 @@ fn balance_block(
     wanted
 }
 
-/// An equivalent instruction on the other unit: opcode, modifiers, sources.
+/// An equivalent instruction on the multiply unit: opcode, modifiers, sources.
 type OtherUnitForm = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
-/// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
+/// Returns the multiply-unit form of an addition, shift or move, or `None` if there is no such form on the target or a carry is written.
 fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
     if function.results(inst).iter().skip(1).any(|result| result.value().is_some()) {
         return None;
@@ -251,7 +254,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
     })
 }
 
-/// Returns whether an operand is the zero register or the constant 0.
+/// Returns whether an operand is the zero register, possibly with an operand modifier.
 fn is_zero(operand: &Operand) -> bool {
     operand.kind == Operand::RZ.kind
 }
