@@ -13,11 +13,11 @@ use crate::definitions::Definitions;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of operands and guards that now read the origin of a copy.
+    /// Number of operands and guards that now read a copied value instead of its copy.
     pub redirected: usize,
 }
 
-/// Redirects reads of copies in a whole function.
+/// Makes instructions read copied values instead of their copies, in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats::default();
