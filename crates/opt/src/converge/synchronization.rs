@@ -33,8 +33,8 @@ impl WarpConvergence<'_> {
         stats.synchronizations_removed = self.remove_synchronizations(function);
     }
 
-    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the
-    /// number of instructions inserted.
+    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns
+    /// the number of instructions inserted.
     fn insert_synchronizations(&self, function: &mut Function, target: Target) -> usize {
         let is_matrix =
             |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
@@ -134,8 +134,8 @@ impl WarpConvergence<'_> {
             let end = ends_diverged(block, start);
             let inside = self.flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
             let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
-            // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at the
-            // exit.
+            // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at
+            // the exit.
             let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
             for next in spoiled.into_iter().chain(late_exits) {
                 if !std::mem::replace(&mut starts_diverged[next.position()], true) {
