@@ -252,7 +252,7 @@ impl Aggregate {
         let mut count = 0;
         let selects_thread = self.is_single_thread_block(function, block);
         for inst in insts {
-            // The set of active threads may change here, so earlier votes are no longer valid.
+            // The set of active threads may change at this instruction, so earlier votes are no longer valid.
             if matches!(function.insts[inst].op.effect(), Effect::Barrier | Effect::Control | Effect::Other) {
                 shared = SharedValues::default();
             }

@@ -20,7 +20,7 @@ pub struct Alternative {
 /// The rejected forms of the instructions of one function; none are recorded unless requested.
 #[derive(Clone, Default, Debug)]
 pub struct Alternatives {
-    /// `None` if alternatives were not requested.
+    /// The rejected forms in the order of rejection; `None` if they were not requested.
     list: Option<Vec<Alternative>>,
 }
 

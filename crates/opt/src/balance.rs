@@ -33,7 +33,8 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     run_with_alternatives(function, hardware, encodability, &mut Alternatives::default())
 }
 
-/// Runs the pass like [`run`], and records for each addition and shift its form on the other unit, and why that form was rejected.
+/// Runs the pass like [`run`], and records for each addition and shift the form that was rejected (on the integer or the multiply unit),
+/// and why.
 pub fn run_with_alternatives(
     function: &mut Function,
     hardware: &Hardware<'_>,
@@ -113,12 +114,12 @@ fn is_evenly_chosen(number: usize, wanted: usize, count: usize) -> bool {
 
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
-    /// For each latency class, the number of cycles of the integer unit and cycles of the multiply unit, per instruction.
+    /// For each latency class, the number of cycles for which one instruction keeps the integer unit busy, and that for the multiply unit.
     by_class: Vec<(i64, i64)>,
 }
 
 impl UnitCycles {
-    /// Reads the rates of the two units from the hardware description.
+    /// Computes the cycles of all latency classes from the rates in the hardware description.
     fn new(hardware: &Hardware<'_>) -> UnitCycles {
         let cycles_of_class = |class: SchedClass| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));

@@ -85,7 +85,7 @@ pub enum CombineRule {
     Sign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
-    /// A guard or source that is an inverted predicate becomes the predicate with the opposite sense.
+    /// A guard or source that reads the inverse of a predicate reads the predicate itself, inverted.
     Inversion,
     /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
@@ -119,7 +119,7 @@ pub struct Stats {
     pub applied: [usize; CombineRule::ALL.len()],
 }
 
-/// Combines instructions in a whole function. Returns how often each rule was applied.
+/// Combines dependent instructions in a whole function. Returns how often each rule was applied.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }

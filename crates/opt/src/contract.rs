@@ -110,7 +110,7 @@ struct ProductRead {
 struct ProductReaders {
     /// The sums that may absorb the product, in program order.
     sums: SmallVec<[(Inst, ProductRead); 2]>,
-    /// Whether another instruction reads the product.
+    /// Whether an instruction other than these sums reads the product.
     has_other_readers: bool,
 }
 

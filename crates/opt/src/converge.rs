@@ -100,7 +100,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
     let divergent = divergent_branches(function, &flow, &analyses);
-    // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid. The analyses do not.
+    // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid; `flow` and `analyses` are computed again.
     if split_loop_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
         analyses = CfgAnalyses::compute(function, &flow);
@@ -284,7 +284,7 @@ fn find_regions(
     let mut regions = Vec::new();
     for (exit, entry) in entries {
         let entry = hoist_out_of_loops(dominators, loops, entry, exit);
-        // The conditions of the module comment. If the innermost loop around the exit contains the entry, the outer loops do too.
+        // Tests the conditions of the module comment. If the innermost loop around the exit contains the entry, the outer loops do too.
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
@@ -293,7 +293,7 @@ fn find_regions(
                 && post_dominators.dominates(exit, entry)
                 && in_same_loop
         };
-        // The graph search comes last because it is the expensive test; outside loops no path can come back.
+        // The graph search comes last because it is the expensive test. If the entry is in no loop, no path leads back to it.
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
             Some(entry) => regions.push(ConvergenceRegion { entry, exit }),
@@ -469,7 +469,7 @@ fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Oper
         function.insts[inst].location = location;
         function.blocks[block].insts.push(inst);
     }
-    // The successors are now reached from the second half; their phis must name it.
+    // The successors of `block` are now reached from `after`, so their phis must name `after` as the predecessor.
     for next in function.successors(after) {
         for inst in function.phis(next).to_vec() {
             for source in function.sources_mut(inst) {

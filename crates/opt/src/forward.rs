@@ -53,8 +53,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns whether an instruction may read `origin` instead of a copy of it. A phi reads whole values only, so that its operands and its
-/// result can be one variable.
+/// Returns whether an instruction may read `origin` instead of a copy of it. A phi may read whole values only, so that its sources and its
+/// result can be in the same registers.
 fn may_read_origin(function: &Function, inst: oriole_ir::Inst, origin: Part) -> bool {
     !function.insts[inst].is(Pseudo::Phi) || origin == function.whole(origin.value)
 }

@@ -50,7 +50,7 @@ impl Draft {
 pub(crate) struct Prelude {
     /// Source location of the new instructions.
     location: Location,
-    /// The new instructions in order.
+    /// The new instructions, in the order of execution.
     pub(crate) insts: SmallVec<[Inst; 4]>,
 }
 

@@ -80,7 +80,7 @@ const ENOUGH_FETCHES: usize = 4;
 /// Number of instructions that unrolling may add to any function. To a large function it may add a quarter of its size.
 const MIN_GROWTH_INSTS: usize = 600;
 
-/// How a loop is unrolled, with the number of copies of its body.
+/// How a loop is unrolled, with the number of copies of the loop body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
     /// Fully: the loop is replaced by copies of its body, as many as the number of times that its exit condition is evaluated.

@@ -15,7 +15,7 @@ pub(super) fn new_operand(function: &mut Function, class: Class) -> Operand {
     function.whole(value).into()
 }
 
-/// Returns the predicate of a guard as an operand, with its negation.
+/// Returns the predicate of a guard as an operand, inverted if the guard is negated.
 pub(super) fn guard_predicate(guard: Guard) -> Operand {
     let operand = Operand::new(guard.kind);
     if guard.negated { operand.inverted_predicate() } else { operand }

@@ -36,7 +36,7 @@ pub(super) struct EqualValues {
 }
 
 impl EqualValues {
-    /// Finds the equal values of a function.
+    /// Finds the values of a function that are equal in all threads that execute an instruction together.
     pub(super) fn compute(function: &Function, flow: &ControlFlow) -> EqualValues {
         let uniformity = Uniformity::compute(function, flow);
         let mut iteration_dependent = BitSet::new(function.values.len());

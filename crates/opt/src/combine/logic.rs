@@ -12,7 +12,7 @@ const MAX_LEAVES: usize = 9;
 /// All permutations of the three sources of a `LOP3`.
 const SOURCE_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// An input of the `LOP3` at the root of a tree.
+/// An input of the `LOP3` at the root of a tree of logic operations.
 #[derive(Clone, Copy)]
 enum LogicInput {
     /// A constant: all bits 0, or all bits 1.

@@ -171,7 +171,7 @@ struct WideShift {
     high: Operand,
     /// Number of bits to shift by, 1 to 31.
     distance: Operand,
-    /// The instructions that compute the lower and the upper half.
+    /// The instructions that compute the lower and the upper half of the result.
     insts: [Inst; 2],
 }
 

@@ -117,7 +117,7 @@ struct MoveBuilder<'a> {
     function: &'a mut Function,
     /// Answers whether the target can encode an instruction.
     encodability: &'a EncodabilityCache,
-    /// The instructions to insert before the instruction.
+    /// The list of new instructions, which are inserted before the instruction whose operands are moved.
     prelude: &'a mut Prelude,
     /// Opcode of the instruction whose operands are moved.
     opcode: Opcode,
