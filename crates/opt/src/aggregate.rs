@@ -225,7 +225,7 @@ struct SharedValues {
     prefixes: FxHashMap<(Option<Guard>, OperandKind), Prefixes>,
 }
 
-/// State of the pass for one function.
+/// State of warp aggregation for one function.
 struct Aggregate {
     /// The GPU architecture.
     target: Target,

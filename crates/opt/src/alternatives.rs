@@ -25,12 +25,12 @@ pub struct Alternatives {
 }
 
 impl Alternatives {
-    /// Returns an empty list that records alternatives.
+    /// Returns an empty list that records rejected forms.
     pub fn recording() -> Alternatives {
         Alternatives { list: Some(Vec::new()) }
     }
 
-    /// Returns whether alternatives were requested.
+    /// Returns whether rejected forms are to be recorded.
     pub fn is_recording(&self) -> bool {
         self.list.is_some()
     }

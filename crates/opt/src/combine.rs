@@ -156,7 +156,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
     combiner.stats
 }
 
-/// State of the pass for one function.
+/// State of the instruction combiner for one function.
 struct Combiner {
     /// For each value, the instruction that defines it.
     definitions: Definitions,

@@ -124,7 +124,7 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
     }
 }
 
-/// State of the pass for one function.
+/// State of constant folding for one function.
 struct OperandFolder {
     /// For each value, the instruction that defines it.
     definitions: Definitions,

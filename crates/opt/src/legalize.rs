@@ -111,7 +111,7 @@ struct MoveRewrite {
     move_kind: MoveKind,
 }
 
-/// State of the pass for one function.
+/// State of legalization for one function.
 struct Legalizer {
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,

@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     merger.stats
 }
 
-/// State of the pass for one function.
+/// State of common-subexpression elimination for one function.
 struct Merger {
     /// For each value, the instruction that defines it.
     definitions: Definitions,

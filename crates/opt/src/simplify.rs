@@ -102,7 +102,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     stats
 }
 
-/// State of the pass for one function.
+/// State of the simplification pass for one function.
 struct Simplifier {
     /// For each value, the instruction that defines it.
     definitions: Definitions,

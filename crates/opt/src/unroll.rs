@@ -486,7 +486,7 @@ impl NewLoop {
         NewLoop { copies, phis }
     }
 
-    /// Returns the copy that executes last.
+    /// Returns the last copy of the loop body in execution order.
     fn last(&self) -> &CopyMapping {
         &self.copies[self.copies.len() - 1]
     }
