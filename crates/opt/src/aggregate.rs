@@ -58,7 +58,8 @@ pub struct Stats {
     pub aggregated: usize,
 }
 
-/// Combines the atomic operations of a whole function.
+/// Performs warp aggregation on a function: where all threads of a warp perform an atomic operation on the same address, one thread
+/// performs it for all of them. Returns the number of operations changed.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut stats = Stats::default();
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
@@ -83,7 +84,8 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// The operation that an atomic instruction performs on memory; only operations that can be combined have a variant.
+/// The operation that an atomic instruction performs on memory. Only operations whose operands can be combined across threads have a
+/// variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UpdateKind {
     Add,
@@ -94,7 +96,7 @@ enum UpdateKind {
     Max,
 }
 
-/// An atomic operation on integers that can be combined.
+/// An atomic integer operation whose operands can be combined across the threads of a warp.
 #[derive(Clone, Copy, Debug)]
 struct CombinableAtomic {
     /// The operation that computes the new value in memory from the old value and the operand.
@@ -112,7 +114,7 @@ struct CombinableAtomic {
 }
 
 impl CombinableAtomic {
-    /// Matches an atomic operation that can be combined; `None` for other instructions. Returns its description.
+    /// Returns a description of an atomic operation whose operands can be combined across threads; `None` for other instructions.
     fn match_inst(function: &Function, inst: Inst) -> Option<CombinableAtomic> {
         let data = &function.insts[inst];
         let opcode = data.op.machine()?;
@@ -198,7 +200,8 @@ struct ParticipatingThreads {
     rank: Option<Operand>,
 }
 
-/// Prefix sums of one operand under one guard. Computed once, as long as the set of active threads does not change.
+/// The prefix sums of one operand over the lanes of a warp, under one guard. Computed once, as long as the set of active threads does not
+/// change.
 #[derive(Clone, Copy)]
 struct Prefixes {
     /// The sum of the operands of the threads up to and including this one.
@@ -222,7 +225,7 @@ struct SharedValues {
     prefixes: FxHashMap<(Option<Guard>, OperandKind), Prefixes>,
 }
 
-/// State of the pass for one function.
+/// State of warp aggregation for one function.
 struct Aggregate {
     /// The GPU architecture.
     target: Target,
@@ -249,7 +252,7 @@ impl Aggregate {
         let mut count = 0;
         let selects_thread = self.is_single_thread_block(function, block);
         for inst in insts {
-            // The set of active threads may change here, so earlier votes are no longer valid.
+            // The set of active threads may change at this instruction, so earlier votes are no longer valid.
             if matches!(function.insts[inst].op.effect(), Effect::Barrier | Effect::Control | Effect::Other) {
                 shared = SharedValues::default();
             }
@@ -270,15 +273,16 @@ impl Aggregate {
         count
     }
 
-    /// Matches an atomic operation that can be combined. [`CombinableAtomic::old_value`] is `None` if nothing reads the old value.
+    /// Describes an atomic operation like [`CombinableAtomic::match_inst`], but with `old_value` `None` also if no instruction reads the
+    /// result.
     fn match_atomic(&self, function: &Function, inst: Inst) -> Option<CombinableAtomic> {
         let atomic = CombinableAtomic::match_inst(function, inst)?;
         let old = atomic.old_value.filter(|part| !self.def_use.uses(part.value).is_empty());
         Some(CombinableAtomic { old_value: old, ..atomic })
     }
 
-    /// Returns whether the branch to a block tests values that differ between threads for equality, so that probably one thread executes
-    /// the block.
+    /// Returns whether probably only one thread of a warp executes a block, because the branch to the block requires that two values are
+    /// equal, and these values differ between threads.
     fn is_single_thread_block(&self, function: &Function, block: Block) -> bool {
         let [before] = *self.flow.predecessors(block) else { return false };
         let [first, second] = *function.terminators(before) else { return false };
@@ -291,7 +295,8 @@ impl Aggregate {
         }
     }
 
-    /// Returns whether a guard tests values that differ between threads for equality, so that it probably holds in one thread.
+    /// Returns whether a guard probably holds in only one thread of a warp, because it tests for equality, and a tested value differs
+    /// between threads.
     fn selects_single_thread(&self, function: &Function, guard: Guard) -> bool {
         let OperandKind::Value(part) = guard.kind else { return false };
         let Some(inst) = self.definitions.definition_of(part.value) else { return false };
@@ -301,7 +306,8 @@ impl Aggregate {
         data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && function.sources(inst).iter().any(is_telling)
     }
 
-    /// Returns whether several threads of a warp probably have the same value of an operand, because a mask leaves only a few of its bits.
+    /// Returns whether several threads of a warp probably have the same value of an operand, because it is the result of an AND with a mask
+    /// that has fewer bits than a lane number.
     fn has_few_values(&self, function: &Function, operand: &Operand) -> bool {
         let Some(inst) = operand.value().and_then(|value| self.definitions.definition_of(value)) else { return false };
         let [_, mask, _, table, ..] = function.sources(inst) else { return false };
@@ -309,7 +315,8 @@ impl Aggregate {
         is_and && mask.integer().is_some_and(|mask| (mask as u32).count_ones() < LANE_NUMBER_BITS)
     }
 
-    /// Returns how an atomic operation is combined; `None` if each thread keeps performing its own.
+    /// Returns how the operands of an atomic operation are combined across the warp; `None` if each thread keeps performing its own
+    /// operation.
     fn choose_combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<Combination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
@@ -338,7 +345,8 @@ impl Aggregate {
         }
     }
 
-    /// Combines the operands of all participating threads, and makes the leader perform the operation.
+    /// Appends instructions that combine the operands of all participating threads, and makes the leader perform the atomic operation
+    /// `inst`. If the old value is read, also appends instructions that compute the old value for each thread.
     fn combine(
         &mut self,
         function: &mut Function,
@@ -382,7 +390,8 @@ impl Aggregate {
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns operands that hold both.
+    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns operands that hold both, without
+    /// `count` and `rank`.
     fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
@@ -401,8 +410,8 @@ impl Aggregate {
         prelude.define(function, Class::R, Opcode::POPC, &[], &[below])
     }
 
-    /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0. Returns
-    /// the result.
+    /// Emits `value * count + base`, where `value` is the operand of the atomic operation and a missing `base` counts as 0. Returns the
+    /// result.
     fn emit_multiply_add(
         &self,
         function: &mut Function,
@@ -517,7 +526,7 @@ impl Aggregate {
         Prefixes { prefix_sum, is_full, performs_atomic, combined_operand: operand }
     }
 
-    /// Returns the lane number of the thread.
+    /// Returns the operand that holds the lane number of the thread. Creates its value at the first call.
     fn lane(&mut self, function: &mut Function) -> Operand {
         *self.lane.get_or_insert_with(|| new_operand(function, Class::R))
     }
@@ -563,7 +572,8 @@ fn set_guard_and_operand(
     old.map(|old| (function.whole(old), tied))
 }
 
-/// Appends the definition of an operation's former result: `value`, or the tied operand in threads where the guard does not hold.
+/// Appends the definition of `result`, the former result of an atomic operation: `value`, or the tied operand in threads where the guard
+/// does not hold.
 fn define_result(function: &mut Function, after: &mut Prelude, result: Part, value: Operand, guard: Option<Guard>, tied: Option<Operand>) {
     let (Some(guard), Some(tied)) = (guard, tied) else {
         after.push(function, Op::Pseudo(Pseudo::Copy), &[], &[result.into(), value], 1);

@@ -9,7 +9,7 @@ use oriole_ir::{Function, Inst};
 pub struct Alternative {
     /// Name of the pass in the pass table.
     pub pass: &'static str,
-    /// The instruction.
+    /// The instruction whose form was rejected.
     pub inst: Inst,
     /// The rejected form, such as `FFMA`.
     pub form: String,
@@ -20,17 +20,17 @@ pub struct Alternative {
 /// The rejected forms of the instructions of one function; none are recorded unless requested.
 #[derive(Clone, Default, Debug)]
 pub struct Alternatives {
-    /// `None` if alternatives were not requested.
+    /// The rejected forms in the order of rejection; `None` if they were not requested.
     list: Option<Vec<Alternative>>,
 }
 
 impl Alternatives {
-    /// Returns an empty list that records alternatives.
+    /// Returns an empty list that records rejected forms.
     pub fn recording() -> Alternatives {
         Alternatives { list: Some(Vec::new()) }
     }
 
-    /// Returns whether alternatives were requested.
+    /// Returns whether rejected forms are to be recorded.
     pub fn is_recording(&self) -> bool {
         self.list.is_some()
     }

@@ -27,12 +27,14 @@ use crate::alternatives::{Alternatives, mnemonic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// Balances the units in every block of a function. Returns the number of instructions moved.
+/// In every block of a function, moves instructions from the integer unit to the multiply unit, and packed FP16 multiply-adds from the
+/// multiply unit to the FP64 unit, so that the units are busy for about the same time. Returns the number of instructions moved.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     run_with_alternatives(function, hardware, encodability, &mut Alternatives::default())
 }
 
-/// Runs the pass like [`run`], and records for each addition and shift its form on the other unit, and why that form was rejected.
+/// Runs the pass like [`run`], and records for each addition and shift the form that was rejected (on the integer or the multiply unit),
+/// and why.
 pub fn run_with_alternatives(
     function: &mut Function,
     hardware: &Hardware<'_>,
@@ -55,8 +57,8 @@ pub fn run_with_alternatives(
     moved
 }
 
-/// Balances the units in every block of a function with physical registers, by the moves that register allocation has inserted. Returns the
-/// number of moves that became multiplications (`IMAD`).
+/// Replaces some register moves of a function with physical registers by multiply-unit instructions (`IMAD`), so that in each block the
+/// integer and multiply units are busy for about the same time. Returns the number of moves replaced.
 pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
@@ -73,7 +75,8 @@ fn has_fast_fp64(hardware: &Hardware<'_>) -> bool {
     matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
 }
 
-/// Moves packed FP16 multiply-adds of one block to the FP64 unit. Returns the number of instructions moved.
+/// Moves packed FP16 multiply-adds of one block from the multiply unit to the FP64 unit, to give both about the same number. Returns the
+/// number of instructions moved.
 fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
@@ -111,12 +114,12 @@ fn is_evenly_chosen(number: usize, wanted: usize, count: usize) -> bool {
 
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
-    /// For each latency class, the number of cycles of the integer unit and cycles of the multiply unit, per instruction.
+    /// For each latency class, the number of cycles for which one instruction keeps the integer unit busy, and that for the multiply unit.
     by_class: Vec<(i64, i64)>,
 }
 
 impl UnitCycles {
-    /// Reads the rates of the two units from the hardware description.
+    /// Computes the cycles of all latency classes from the rates in the hardware description.
     fn new(hardware: &Hardware<'_>) -> UnitCycles {
         let cycles_of_class = |class: SchedClass| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
@@ -129,13 +132,14 @@ impl UnitCycles {
         UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
-    /// Returns the cycles of the integer unit and those of the multiply unit for an instruction.
+    /// Returns for how many cycles an instruction keeps the integer unit busy, and for how many the multiply unit.
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
         self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
 }
 
-/// Balances one block: moves some of its instructions with these opcodes to the other unit. Returns the number of instructions moved.
+/// Moves some instructions with one of `opcodes` from the integer unit to the multiply unit, until both are busy equally long in this
+/// block. Returns the number of instructions moved.
 fn balance_block(
     function: &mut Function,
     block: Block,
@@ -187,10 +191,10 @@ fn balance_block(
     wanted
 }
 
-/// An equivalent instruction on the other unit: opcode, modifiers, sources.
+/// An equivalent instruction on the multiply unit: opcode, modifiers, sources.
 type OtherUnitForm = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
-/// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
+/// Returns the multiply-unit form of an addition, shift or move, or `None` if there is no such form on the target or a carry is written.
 fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
     if function.results(inst).iter().skip(1).any(|result| result.value().is_some()) {
         return None;
@@ -251,7 +255,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
     })
 }
 
-/// Returns whether an operand is the zero register or the constant 0.
+/// Returns whether an operand is the zero register, possibly with an operand modifier.
 fn is_zero(operand: &Operand) -> bool {
     operand.kind == Operand::RZ.kind
 }

@@ -85,7 +85,7 @@ pub enum CombineRule {
     Sign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
-    /// A guard or source that is an inverted predicate becomes the predicate with the opposite sense.
+    /// A guard or source that reads the inverse of a predicate reads the predicate itself, inverted.
     Inversion,
     /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
@@ -119,7 +119,7 @@ pub struct Stats {
     pub applied: [usize; CombineRule::ALL.len()],
 }
 
-/// Combines instructions in a whole function. Returns how often each rule was applied.
+/// Combines dependent instructions in a whole function. Returns how often each rule was applied.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }
@@ -156,7 +156,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
     combiner.stats
 }
 
-/// State of the pass for one function.
+/// State of the instruction combiner for one function.
 struct Combiner {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
@@ -166,14 +166,14 @@ struct Combiner {
     inst_blocks: Vec<Option<Block>>,
     /// For each value, the number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,
-    /// The rejected combinations.
+    /// The combinations that were rejected, for `oriole explain`.
     alternatives: RefCell<Alternatives>,
     /// Number of applications of each rule so far.
     stats: Stats,
 }
 
 impl Combiner {
-    /// Collects definitions, blocks and read counts of a function.
+    /// Collects the definitions, blocks and read counts of a function.
     fn new(function: &Function, encodability: EncodabilityCache) -> Combiner {
         let mut combiner = Combiner {
             definitions: Definitions::compute(function),
@@ -209,7 +209,8 @@ impl Combiner {
         }
     }
 
-    /// Returns the register that a source without suffixes (such as `.H0`) reads, with copies looked through; `None` for other operands.
+    /// Returns the single register that a source without suffixes (such as `.H0`) reads; if that register is a copy, the original register.
+    /// `None` for other operands.
     fn register(&self, function: &Function, source: &Operand) -> Option<Part> {
         let part = source.part().filter(|part| part.count == 1 && source.role == Role::Plain && source.suffixes().next().is_none())?;
         Some(self.definitions.origin(function, part))
@@ -246,13 +247,13 @@ impl Combiner {
         Some(inst)
     }
 
-    /// Returns the operand with copies looked through.
+    /// Returns an operand that reads the original register instead of a copy of it; other operands are returned unchanged.
     fn without_copies(&self, function: &Function, source: &Operand) -> Operand {
         self.register(function, source).map_or(*source, |part| Operand { kind: OperandKind::Value(part), ..*source })
     }
 
-    /// Overwrites an instruction with a draft, and updates the read counts. The reads of an `absorbed` instruction are no longer counted if
-    /// nothing reads its result any more.
+    /// Overwrites an instruction with a draft, and updates the read counts. If nothing reads the result of an `absorbed` instruction any
+    /// more, the reads by that instruction are no longer counted.
     fn replace(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: &[Inst]) {
         self.count_reads(function, inst, -1);
         draft.store(function, inst);

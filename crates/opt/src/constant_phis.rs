@@ -51,13 +51,15 @@ const MIN_WIDE_PHI_REGISTERS: u8 = 4;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of sources of phis and packs that became constants, and of constants that are loaded again for guarded instructions.
+    /// Number of sources of phis and packs that became constants, plus the number of constants that are loaded again for guarded
+    /// instructions.
     pub sources: usize,
     /// Number of moves and packs that were deleted.
     pub removed: usize,
 }
 
-/// Replaces the phi sources of a function that are constants in registers.
+/// Replaces registers that hold constants by the constants themselves in phis and packs, and loads the constants again that guarded
+/// instructions are tied to.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats { sources: replace_pack_sources(function, &definitions), removed: 0 };
@@ -79,8 +81,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Replaces the sources of packs for texture instructions whose constant only such packs read, at least twice. Returns the number of
-/// replaced sources.
+/// In packs for texture and surface instructions, replaces the register of a constant by the constant, if at least two sources of such
+/// packs, and no other instructions, read that register. Returns the number of replaced sources.
 fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> usize {
     let insts = || function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
     let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
@@ -123,8 +125,8 @@ fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> u
     replaced
 }
 
-/// Loads the constants that guarded instructions keep where their guard is false right before these instructions, if the register of the
-/// constant would have to be copied. Returns the number of constants loaded.
+/// Where the result of a guarded instruction is a constant if the guard is false, loads that constant into a new register right before the
+/// instruction, if its present register would have to be copied. Returns the number of constants loaded.
 fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> usize {
     let is_tied = |operand: &Operand| matches!(operand.role, Role::Tied(_));
     let has_ties = |&inst: &Inst| function.sources(inst).iter().any(is_tied);
@@ -172,7 +174,7 @@ fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> 
     loads.values().map(SmallVec::len).sum()
 }
 
-/// For each value and predecessor, returns the number of phis that have the value as their source for the predecessor.
+/// Returns, for each value and predecessor block, how many of `phis` have the value as their source for this predecessor.
 fn readers_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Block), u32> {
     let mut readers = FxHashMap::default();
     for &phi in phis {
@@ -185,8 +187,8 @@ fn readers_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Bl
     readers
 }
 
-/// Replaces the sources of a phi that are constants, where `may_replace` allows it for the source and its predecessor. Returns the number of
-/// replaced sources.
+/// Replaces each source of a phi that is the register of a constant by the constant, if `may_replace` returns true for the source and its
+/// predecessor block. Returns the number of replaced sources.
 fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst, may_replace: impl Fn(Value, Block) -> bool) -> usize {
     let mut replaced = 0;
     for number in 0..function.sources(phi).len() / 2 {
@@ -203,8 +205,8 @@ fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst
     replaced
 }
 
-/// Returns the lower 64 bits of the content of consecutive registers, for an integer operand. `None` if the content is not known, or if a
-/// register after the first two is not zero.
+/// Returns the known content of consecutive registers as a 64-bit integer, the first register in the lower half. `None` if the content is
+/// not known, or if a register after the first two is not zero.
 fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> Option<i64> {
     let mut bits = 0;
     for number in 0..part.count {
@@ -229,7 +231,7 @@ fn remove_unread_constants(function: &mut Function) -> usize {
         }
     }
     let mut removed = 0;
-    // Backward, so that a pack comes before the moves of its elements.
+    // Walks backward, so that a pack is seen before the moves that define its elements.
     for block in function.layout.clone().into_iter().rev() {
         let mut kept = Vec::with_capacity(function.blocks[block].insts.len());
         for inst in std::mem::take(&mut function.blocks[block].insts).into_iter().rev() {

@@ -29,7 +29,7 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, single_register};
 
-/// Whether the pass has to check that the target can encode the instructions that it creates.
+/// Whether the pass may create instructions that the target cannot encode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Legality {
     /// The pass may create instructions that the target cannot encode; legalization follows.
@@ -38,10 +38,10 @@ pub enum Legality {
     Encodable,
 }
 
-/// Maximum number of negations to look through.
+/// Maximum number of negations between a product and the sum that reads it.
 const MAX_NEGATIONS: usize = 4;
 
-/// Contracts products and sums in a whole function. Returns the number of sums that became multiply-adds.
+/// Replaces floating-point sums of products by multiply-adds, where PTX allows it. Returns the number of sums that became multiply-adds.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legality: Legality) -> usize {
     run_with_alternatives(function, encodability, legality, &mut Alternatives::default())
 }
@@ -83,7 +83,7 @@ pub fn clear_marks(function: &mut Function) {
     function.insts.iter_mut().for_each(|inst| inst.may_contract = false);
 }
 
-/// Returns the addition and the multiply-add of the same type as a multiplication; `None` for other opcodes.
+/// Returns the addition opcode and the multiply-add opcode of the same type as a multiplication opcode; `None` for other opcodes.
 fn sum_and_fma_opcodes(product: Opcode) -> Option<(Opcode, Opcode)> {
     match product {
         Opcode::FMUL => Some((Opcode::FADD, Opcode::FFMA)),
@@ -110,7 +110,7 @@ struct ProductRead {
 struct ProductReaders {
     /// The sums that may absorb the product, in program order.
     sums: SmallVec<[(Inst, ProductRead); 2]>,
-    /// Whether another instruction reads the product.
+    /// Whether an instruction other than these sums reads the product.
     has_other_readers: bool,
 }
 
@@ -123,7 +123,7 @@ struct Contractor {
 }
 
 impl Contractor {
-    /// Collects the products and sums of a function.
+    /// Collects the products and sums of the live instructions of a function.
     fn new(function: &Function) -> Contractor {
         let finder = ProductFinder::new(function);
         let mut contractor = Contractor { readers: FxHashMap::default(), sums: Vec::new() };
@@ -138,7 +138,8 @@ impl Contractor {
         contractor
     }
 
-    /// Records the products that an instruction reads.
+    /// Records for each product that an instruction reads that it is read, and whether the instruction is a sum that may absorb the
+    /// product.
     fn record_reads(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
         let reads = finder.contractible_reads(function, inst);
         for read in &reads {
@@ -205,7 +206,7 @@ impl Contractor {
     }
 }
 
-/// Finds the products that sums read, by the definition of each value and the block of each instruction.
+/// Finds the products that sums read, by following the definitions of values.
 struct ProductFinder {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
@@ -214,7 +215,7 @@ struct ProductFinder {
 }
 
 impl ProductFinder {
-    /// Collects definitions and blocks of a function.
+    /// Collects the definitions of the values and the blocks of the instructions.
     fn new(function: &Function) -> ProductFinder {
         let mut inst_blocks = vec![None; function.insts.len()];
         for &block in &function.layout {
@@ -225,15 +226,16 @@ impl ProductFinder {
         ProductFinder { definitions: Definitions::compute(function), inst_blocks }
     }
 
-    /// Returns whether an instruction only copies or negates a value, so that its readers count as readers of the value.
+    /// Returns whether an instruction only copies, packs or negates a value. The instructions that read its result then count as readers of
+    /// the value.
     fn is_transparent(&self, function: &Function, inst: Inst) -> bool {
         let data = &function.insts[inst];
         let is_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV));
         data.guard.is_none() && is_copy || negated_single(function, inst).is_some() || self.sign_flip_source(function, inst).is_some()
     }
 
-    /// Returns the reads of products that a sum may absorb; empty if the instruction is not a contractible sum, or if both summands are the
-    /// same product.
+    /// Returns the reads of products that a sum may absorb; empty if the instruction is not a sum that may be contracted, or if both
+    /// summands are the same product.
     fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[ProductRead; 2]> {
         let mut reads: SmallVec<[ProductRead; 2]> = SmallVec::new();
         if !function.insts[sum].may_contract {
@@ -250,7 +252,8 @@ impl ProductFinder {
         reads
     }
 
-    /// Returns the product that an operand of a sum reads, and whether the operand is the negated product; `None` if it reads no product.
+    /// Returns the product that an operand of a sum reads, directly or through negations, and whether the operand is the negated product;
+    /// `None` if the operand reads no product.
     fn product_read_by(&self, function: &Function, sum: Inst, operand: &Operand) -> Option<(Inst, bool)> {
         if operand.role != Role::Plain || operand.signs.has(Signs::ABSOLUTE) {
             return None;
@@ -276,7 +279,7 @@ impl ProductFinder {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };
         let is_same_format = sum_data.modifiers.iter().filter(|&&modifier| modifier != Symbol::SAT).eq(data.modifiers.iter());
-        // Packed FP16: the factors and the sum must select the same halves of their registers.
+        // Packed FP16: the factors and the sum must select the same halves of their registers (suffixes such as `.H0_H0`).
         let is_same_half = |factor: &Operand| factor.suffixes().eq(operand.suffixes());
         data.may_contract
             && data.guard.is_none()
@@ -286,8 +289,8 @@ impl ProductFinder {
             && (function.sources(product).iter().all(is_same_half) || addition != Opcode::HADD2)
     }
 
-    /// Returns the value of which `part` is the negation; `None` if it is not a negation. A negation that flushes subnormal numbers counts
-    /// only if the reader `flushes` too.
+    /// Returns the value of which `part` is the negation; `None` if it is not a negation. `flushes` says whether the instruction that reads
+    /// `part` flushes subnormal numbers; if it does not, a negation that flushes them does not count.
     fn negated_value(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
         let inst = self.definitions.unguarded(function, part.value)?;
         if part.count == 1 {
@@ -306,10 +309,10 @@ impl ProductFinder {
         (low.value == upper.value && low.first == 0 && upper.first == 1).then_some(Part { count: 2, ..low })
     }
 
-    /// Returns the register whose sign bits an instruction flips by an exclusive or with 0x80000000 or 0x80008000; `None` for other
-    /// instructions.
+    /// Returns the register whose sign bit (or two sign bits of packed FP16) an instruction flips by an exclusive or with 0x80000000 or
+    /// 0x80008000; `None` for other instructions.
     fn sign_flip_source(&self, function: &Function, inst: Inst) -> Option<Part> {
-        /// The truth table of `a ^ b`, for an operation that ignores its third input.
+        /// The truth table of `a ^ b`, where the third input is ignored.
         const EXCLUSIVE_OR: i64 = 0x3c;
         let data = &function.insts[inst];
         if !data.is_machine(Opcode::LOP3) || data.guard.is_some() {
@@ -328,7 +331,7 @@ impl ProductFinder {
         value.part().filter(|_| is_flip && value.signs.is_empty())
     }
 
-    /// Returns the products that define the registers of a part, looking through copies and negations.
+    /// Returns the multiplications that compute the registers of a part, directly or through copies and negations.
     fn products_in(&self, function: &Function, part: Part) -> SmallVec<[Inst; 2]> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
         for number in 0..part.count {
@@ -347,7 +350,7 @@ impl ProductFinder {
     }
 }
 
-/// Returns the value that an FP32 instruction negates by `-value + -0`; `None` for other instructions.
+/// Returns the value that an FP32 addition negates, by computing `-value + -0`; `None` for other instructions.
 fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
     let data = &function.insts[inst];
     let is_sum = data.is_machine(Opcode::FADD) && matches!(data.modifiers.as_slice(), [] | [Symbol::FTZ]) && data.guard.is_none();
@@ -357,8 +360,8 @@ fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
     value.part().filter(|_| is_negation)
 }
 
-/// Returns the multiply-add that replaces a sum and the product that it absorbs; `None` if no factor can be negated for a subtracted
-/// product.
+/// Returns the multiply-add that replaces a sum and the product that it absorbs; `None` if the product is subtracted and neither factor is
+/// a register that can be negated.
 fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Draft> {
     let (_, opcode) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes)?;
     let [mut first, mut second] = *function.sources(read.product) else { return None };
@@ -370,7 +373,7 @@ fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Optio
     let mut draft = Draft::from_inst(function, sum, opcode);
     let start = function.insts[sum].result_count();
     let addend = draft.operands[start + 1 - read.source_index];
-    // Operands after the two summands, such as the old value of a guarded sum, stay.
+    // Operands after the two summands, such as the tied old value of a guarded sum, stay where they are.
     draft.operands[start] = first;
     draft.operands[start + 1] = second;
     draft.operands.insert(start + 2, addend);

@@ -63,7 +63,7 @@ mod synchronization;
 
 use synchronization::WarpConvergence;
 
-/// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
+/// Maximum number of convergence barriers that are live at one point of the program; the hardware has two more.
 pub const MAX_NESTING: usize = 14;
 
 /// Number of changes that the pass made to a function.
@@ -71,7 +71,7 @@ pub const MAX_NESTING: usize = 14;
 pub struct Stats {
     /// Number of regions that got a convergence barrier.
     pub barriers: usize,
-    /// Number of reconvergence points without a barrier, and of divergent branches whose paths never meet again.
+    /// Number of reconvergence points without a barrier, plus the number of divergent branches whose paths never meet again.
     pub skipped: usize,
     /// Number of redundant `WARPSYNC` instructions deleted.
     pub synchronizations_removed: usize,
@@ -89,8 +89,8 @@ struct ConvergenceRegion {
     exit: Block,
 }
 
-/// Inserts convergence barriers and deletes `WARPSYNC` instructions in code that no diverged warp can reach. `waits_for_whole_warp`
-/// returns, by name, whether a function blocks its caller until all other threads of the warp have called the function.
+/// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the
+/// function `name` blocks until all other threads of the warp have called it too.
 pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
@@ -100,7 +100,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
     let divergent = divergent_branches(function, &flow, &analyses);
-    // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid. The analyses do not.
+    // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid; `flow` and `analyses` are computed again.
     if split_loop_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
         analyses = CfgAnalyses::compute(function, &flow);
@@ -129,7 +129,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     stats
 }
 
-/// Analyses of the control-flow graph that all steps share.
+/// Analyses of the control-flow graph that all steps of the pass use.
 struct CfgAnalyses {
     /// The dominator tree.
     dominators: Dominators,
@@ -150,7 +150,7 @@ impl CfgAnalyses {
     }
 }
 
-/// Returns whether any branch depends on a value. If none does, no warp can diverge and the analyses are not needed.
+/// Returns whether any branch has a condition. If none has, no warp can diverge, and the analyses are not needed.
 fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
     flow.reverse_post_order().iter().any(has_condition)
@@ -169,9 +169,9 @@ fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAna
     flow.reverse_post_order().iter().copied().filter(|block| diverges(block)).collect()
 }
 
-/// Where divergent paths meet at a loop header, inserts separate blocks for them to meet in: one on the edges that enter the loop, one on
-/// the back edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is
-/// not inside the loop, and a branch inside the loop does not dominate the header.
+/// Where divergent paths meet at a loop header, inserts separate blocks for the paths to meet in: one on the edges that enter the loop, one
+/// on the back edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop
+/// is not inside the loop, and a branch inside the loop does not dominate the header.
 fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
@@ -195,8 +195,8 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
     changed
 }
 
-/// Makes two nested loops of a loop with several back edges, if threads that stay in a part of the loop for different numbers of iterations
-/// meet in the rest of it. Returns whether the function was changed.
+/// Turns a loop with several back edges into two nested loops, if threads repeat a part of the loop for different numbers of iterations and
+/// then meet in the rest of the loop. Returns whether the function was changed.
 ///
 /// ```text
 /// bb1:  ... ; @P0 BRA bb2 ; BRA bb3         bb4:  BRA bb1                   (the new header of the outer loop)
@@ -237,7 +237,7 @@ fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &
     !seen.is_empty()
 }
 
-/// Returns the blocks that a path from `start` reaches before `end`, `start` included if it is not `end`.
+/// Returns the blocks that can be reached from `start` without passing `end`; `start` is included if it is not `end`.
 fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Block> {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = vec![start];
@@ -260,7 +260,8 @@ fn may_wait(function: &Function, blocks: &[Block]) -> bool {
     blocks.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| waits(inst)))
 }
 
-/// Returns the regions that get a barrier, with the placement rules of the module comment.
+/// Returns the regions that get a barrier, by the placement rules of the module comment. Adds the number of regions that get none to
+/// `stats.skipped`.
 fn find_regions(
     function: &Function,
     flow: &ControlFlow,
@@ -283,7 +284,7 @@ fn find_regions(
     let mut regions = Vec::new();
     for (exit, entry) in entries {
         let entry = hoist_out_of_loops(dominators, loops, entry, exit);
-        // The conditions of the module comment. If the innermost loop around the exit contains the entry, the outer loops do too.
+        // Tests the conditions of the module comment. If the innermost loop around the exit contains the entry, the outer loops do too.
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
@@ -292,7 +293,7 @@ fn find_regions(
                 && post_dominators.dominates(exit, entry)
                 && in_same_loop
         };
-        // The graph search comes last because it is the expensive test; outside loops no path can come back.
+        // The graph search comes last because it is the expensive test. If the entry is in no loop, no path leads back to it.
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
             Some(entry) => regions.push(ConvergenceRegion { entry, exit }),
@@ -302,7 +303,7 @@ fn find_regions(
     limit_nesting(dominators, regions, stats)
 }
 
-/// Returns whether a block calls a function that waits for the whole warp.
+/// Returns whether a block calls a function that blocks until all threads of the warp have called it.
 fn calls_whole_warp_wait(function: &Function, block: Block, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> bool {
     function.blocks[block]
         .insts
@@ -325,11 +326,11 @@ fn passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: &FxHash
     false
 }
 
-/// Returns whether all threads that enter a region are sure to be converged after its barrier. They are not if threads that wait at the
-/// `BSYNC` may be released early: by a `YIELD`, which the header of each loop in `waiting` gets, or by a thread that has to wait inside the
-/// region, at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed
-/// the `BSYNC`.) So a region with such a loop, a call or such an instruction does not qualify. Threads that leave another loop in different
-/// iterations wait for each other, and ptxas relies on that too.
+/// Returns whether all threads that enter a region together are sure to be converged after its barrier. They are not if threads that wait
+/// at the `BSYNC` may be released early: by a `YIELD`, which the header of each loop in `waiting` gets, or by a thread that has to wait
+/// inside the region, at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other
+/// arm passed the `BSYNC`.) So the result is false for a region that contains such a loop, a call or such an instruction. Other loops do no
+/// harm: threads that leave them in different iterations wait for each other, and ptxas relies on that too.
 fn always_reconverges(function: &Function, flow: &ControlFlow, waiting: &FxHashSet<Block>, region: ConvergenceRegion) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
@@ -381,11 +382,13 @@ fn common_dominator(dominators: &Dominators, mut one: Block, mut other: Block) -
     one
 }
 
-/// Hoists `entry` to its nearest dominator that is in no loop without `exit`. Returns `None` if there is none.
+/// Returns the nearest dominator of `entry`, or `entry` itself, such that every loop around it also contains `exit`; `None` if there is
+/// none.
 fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit: Block) -> Option<Block> {
     while let Some(around) = loops.innermost(entry).filter(|&around| !loops.contains(around, exit)) {
         let above = dominators.immediate(loops.get(around).header)?;
-        // The dominator of the header of an irreducible loop may be inside the loop; moving up would not leave it.
+        // The dominator of the header of an irreducible loop may be inside the loop; moving up the dominator tree would then not leave the
+        // loop.
         if loops.contains(around, above) {
             return None;
         }
@@ -395,7 +398,7 @@ fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, 
 }
 
 /// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
-/// to its exit. Its entry dominates its exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block
+/// to its exit. Since its entry dominates its exit, one preorder walk of the dominator tree visits both ends. The open regions of a block
 /// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
 fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats: &mut Stats) -> Vec<ConvergenceRegion> {
     // The common case: too few regions to exceed the limit.
@@ -428,7 +431,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats
     regions.into_iter().zip(dropped).filter(|(_, dropped)| !dropped).map(|(region, _)| region).collect()
 }
 
-/// Inserts the `BSSY` of every region before the terminators of its entry, and splits its exit.
+/// For every region, inserts a `BSSY` before the terminators of the entry block, and a `BSYNC` at the exit, which is split into two blocks.
 fn insert_barriers(function: &mut Function, regions: &[ConvergenceRegion]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
@@ -466,7 +469,7 @@ fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Oper
         function.insts[inst].location = location;
         function.blocks[block].insts.push(inst);
     }
-    // The successors are now reached from the second half; their phis must name it.
+    // The successors of `block` are now reached from `after`, so their phis must name `after` as the predecessor.
     for next in function.successors(after) {
         for inst in function.phis(next).to_vec() {
             for source in function.sources_mut(inst) {

@@ -3,7 +3,8 @@
 //! The roots are instructions with side effects: stores, branches, barriers, volatile and acquiring loads. Everything that a root reads,
 //! directly or through other instructions, is live. All other instructions are deleted, including cycles of phis that only feed each other.
 //! Unread results of live instructions are replaced by the zero register where that costs nothing: predicates always, general registers for
-//! atomics and logic operations. Texture fetches and vector loads read only what is used. The cost is linear in the size of the function.
+//! atomics and logic operations. Texture fetches and vector loads are narrowed to the registers that some instruction reads. The cost is
+//! linear in the size of the function.
 
 mod components;
 mod loads;
@@ -45,7 +46,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// Liveness marks: the instructions that stay and the values that they read.
+/// The live instructions of a function (those that dead-code elimination keeps) and the values that they read.
 pub(crate) struct LivenessMarks {
     /// For each instruction, whether it is live.
     insts: Vec<bool>,
@@ -54,7 +55,7 @@ pub(crate) struct LivenessMarks {
 }
 
 impl LivenessMarks {
-    /// Marks every instruction and value that the roots depend on, with a worklist.
+    /// Marks every instruction and value that an instruction with side effects depends on, with a worklist.
     pub(crate) fn find(function: &Function) -> LivenessMarks {
         let definitions = Definitions::compute(function);
         let mut live = LivenessMarks { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
@@ -108,7 +109,8 @@ pub(crate) fn has_side_effect(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Replaces unread results of a live instruction by the zero register. Returns the number of results dropped.
+/// Replaces unread results of a live instruction by the zero register, or deletes them if it is a parallel copy. Returns the number of
+/// results dropped.
 fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, target: Target) -> usize {
     let is_dead = |operand: &Operand| operand.value().is_some_and(|value| !live.is_read(value));
     if !function.results(inst).iter().any(is_dead) {
@@ -121,7 +123,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, targe
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
                 RegFile::General => opcode == Opcode::LOP3 || opcode.properties().effect == Effect::Updates,
-                // The uniform result of `ELECT` is the elected lane number, which may be dropped if nothing reads it.
+                // The uniform result of `ELECT` is the lane number of the elected thread, which may be dropped if nothing reads it.
                 RegFile::Uniform => opcode == Opcode::ELECT,
                 RegFile::Convergence | RegFile::Scoreboard => false,
             };
@@ -148,7 +150,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, targe
     }
 }
 
-/// Deletes the unread destinations of a parallel copy. Returns the number of destinations deleted.
+/// Deletes the unread destinations of a parallel copy, with their sources. Returns the number of destinations deleted.
 fn drop_copy_results(function: &mut Function, inst: Inst, live: &LivenessMarks) -> usize {
     let count = function.insts[inst].result_count();
     let is_simple = function.sources(inst).len() == count && function.sources(inst).iter().all(|source| source.role == Role::Plain);

@@ -32,7 +32,7 @@ pub(crate) enum KnownWord {
 }
 
 impl Definitions {
-    /// Builds the table in one pass over the function.
+    /// Finds the definitions of all values in one pass over the function.
     pub(crate) fn compute(function: &Function) -> Definitions {
         let mut insts = vec![None; function.values.len()];
         for &block in &function.layout {
@@ -45,7 +45,7 @@ impl Definitions {
         Definitions { insts }
     }
 
-    /// Records the instruction that defines a value from now on.
+    /// Records that `inst` defines a value from now on.
     pub(crate) fn set(&mut self, value: Value, inst: Inst) {
         if self.insts.len() <= value.position() {
             self.insts.resize(value.position() + 1, None);
@@ -58,12 +58,13 @@ impl Definitions {
         self.insts.get(value.position()).copied().flatten()
     }
 
-    /// Returns the instruction that defines a value; `None` if it is guarded or not in the layout.
+    /// Returns the instruction that defines a value; `None` if the instruction is guarded, or if no instruction in the layout defines the
+    /// value.
     pub(crate) fn unguarded(&self, function: &Function, value: Value) -> Option<Inst> {
         self.definition_of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
-    /// Returns the instruction that defines a value if it is an unguarded copy, pack or move.
+    /// Returns the instruction that defines a value if it is an unguarded copy, pack or move; otherwise `None`.
     fn defining_copy(&self, function: &Function, value: Value) -> Option<Inst> {
         let inst = self.definition_of(value)?;
         let data = &function.insts[inst];
@@ -71,7 +72,8 @@ impl Definitions {
         (may_copy && data.guard.is_none()).then_some(inst)
     }
 
-    /// Returns the operand that the first register of `part` is a copy of, if the defining instruction copies it unchanged.
+    /// Returns the operand that the first register of `part` is a copy of; `None` if the defining instruction is not a plain copy, pack or
+    /// move.
     fn copied_operand(&self, function: &Function, part: Part) -> Option<Operand> {
         let inst = self.defining_copy(function, part.value)?;
         let data = &function.insts[inst];
@@ -104,7 +106,8 @@ impl Definitions {
         self.definition_of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
     }
 
-    /// Returns the register at the start of the chain of copies, within one register file, that leads to `part`.
+    /// Follows copies within one register file from the first register of `part` back to the register that was copied first, and returns
+    /// that register.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPY_CHAIN {
@@ -157,8 +160,8 @@ impl Definitions {
 }
 
 impl Definitions {
-    /// Follows copies and packs from consecutive registers back to their origin. Returns `part` unchanged unless all origins are
-    /// consecutive registers of one value, aligned as a tuple of this size requires.
+    /// Follows copies and packs from the registers of `part` back to their origins. If the origins are consecutive registers of one value,
+    /// aligned as a tuple of this size requires, returns them as one part; otherwise returns `part` unchanged.
     #[inline]
     pub(crate) fn origin_of_group(&self, function: &Function, part: Part) -> Part {
         if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
@@ -177,8 +180,8 @@ impl Definitions {
         if part.count == 1 || is_aligned && (1..part.count).all(follows) { Part { count: part.count, ..first } } else { part }
     }
 
-    /// Follows copies of whole groups of registers, such as the second `COPY` of a tuple that was packed from single registers. Returns
-    /// `part` unchanged if it is no such copy, or if the copied registers have a smaller alignment.
+    /// Follows `COPY` instructions of whole values back to the value that was copied first, and returns the corresponding registers of that
+    /// value. Stops at a value with a smaller alignment. Returns `part` unchanged if its value is not such a copy.
     pub(crate) fn copied_group(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPY_CHAIN {
@@ -198,8 +201,8 @@ impl Definitions {
     }
 }
 
-/// Returns 32-bit register `number` of an operand, counted from 0; `None` if the operand has a modifier (such as negation) or no such
-/// register.
+/// Returns the 32-bit register, or 32-bit word of a constant, with index `number` in an operand; `None` if the operand has a modifier (such
+/// as negation) or is too short.
 fn register_of_operand(operand: Operand, number: u8) -> Option<Operand> {
     if !operand.signs.is_empty() {
         return None;

@@ -30,7 +30,7 @@ use rustc_hash::FxHashMap;
 /// Identifies the content of a register: registers with equal numbers have equal contents.
 type ContentNumber = u32;
 
-/// Deletes the repeated moves of a whole function. Returns the number of moves deleted.
+/// Deletes moves that write what their destination register already holds, in a whole function. Returns the number of moves deleted.
 pub fn run(function: &mut Function) -> usize {
     let flow = ControlFlow::compute(function);
     let mut numbering = ContentNumbering::default();
@@ -55,7 +55,7 @@ pub fn run(function: &mut Function) -> usize {
     deleted
 }
 
-/// Assigns content numbers.
+/// Assigns content numbers to constants and to new register contents.
 #[derive(Default)]
 struct ContentNumbering {
     /// The number that was assigned last.
@@ -65,7 +65,7 @@ struct ContentNumbering {
 }
 
 impl ContentNumbering {
-    /// Returns a number that stands for a content which no other register is known to have.
+    /// Returns a new number, for a content that no other register is known to have.
     fn fresh(&mut self) -> ContentNumber {
         self.last += 1;
         self.last
@@ -82,7 +82,7 @@ impl ContentNumbering {
     }
 }
 
-/// The content numbers of the registers, by register number. Nothing is known about registers without an entry.
+/// The content number of each register whose content is known, by register number.
 #[derive(Clone, Default)]
 struct RegisterContents {
     general: FxHashMap<u16, ContentNumber>,
@@ -90,7 +90,7 @@ struct RegisterContents {
 }
 
 impl RegisterContents {
-    /// Returns the contents of a register file; `None` for register files that the pass does not track.
+    /// Returns the content numbers of the registers of one register file; `None` for register files that the pass does not track.
     fn of_file(&mut self, file: RegFile) -> Option<&mut FxHashMap<u16, ContentNumber>> {
         match file {
             RegFile::General => Some(&mut self.general),
@@ -99,7 +99,8 @@ impl RegisterContents {
         }
     }
 
-    /// Updates the contents for an instruction. Returns whether the instruction is a move of a content that the register already has.
+    /// Updates the register contents for an instruction. Returns whether the instruction is redundant: a move to a register that already
+    /// has the moved content.
     fn visit(&mut self, function: &Function, numbering: &mut ContentNumbering, inst: Inst) -> bool {
         if let Some((file, to, number)) = self.match_move(function, numbering, inst) {
             let old = self.of_file(file).and_then(|contents| contents.insert(to, number));
@@ -123,8 +124,8 @@ impl RegisterContents {
         false
     }
 
-    /// Matches an unguarded move; `None` for other instructions. Returns the register file and the number of the register that it writes,
-    /// and the content number.
+    /// For an unguarded move, returns the register file and the number of the register that it writes, and the content number of its
+    /// source; `None` for other instructions.
     fn match_move(&mut self, function: &Function, numbering: &mut ContentNumbering, inst: Inst) -> Option<(RegFile, u16, ContentNumber)> {
         let data = &function.insts[inst];
         let is_move = matches!(data.op, Op::Machine(Opcode::MOV | Opcode::UMOV));
@@ -140,8 +141,8 @@ impl RegisterContents {
             OperandKind::Zero(_) => numbering.number_of_constant(OperandKind::Integer(0)),
             OperandKind::Integer(bits) => numbering.number_of_constant(OperandKind::Integer(bits & 0xffff_ffff)),
             OperandKind::Constant { .. } => numbering.number_of_constant(source.kind),
-            // Moves between register files do not count: other threads of the warp may overwrite the uniform register, but not the general
-            // one.
+            // Moves between register files are not tracked: other threads of the warp may overwrite the uniform register, but not the
+            // general one.
             OperandKind::Register { file: from, first, count: 1 } if from == file => {
                 *self.of_file(file)?.entry(first).or_insert_with(|| numbering.fresh())
             }

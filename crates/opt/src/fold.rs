@@ -39,25 +39,27 @@ mod fills;
 pub struct Stats {
     /// Number of operands replaced by immediates, constant-bank words or the zero register.
     pub constants: usize,
-    /// Number of additions of a constant folded into address offsets.
+    /// Number of constant additions that were folded into address offsets.
     pub offsets: usize,
     /// Number of constant additions that were combined with another constant addition.
     pub sums: usize,
     /// Number of instructions replaced by moves of their known results.
     pub results: usize,
-    /// Number of conditional branches whose predicate is known.
+    /// Number of conditional branches that became unconditional or were removed, because their predicate is known.
     pub branches: usize,
 }
 
-/// Maximum number of additions folded into the offset of one address.
+/// Maximum number of constant additions to fold into the offset of one address.
 const MAX_FOLDED_ADDITIONS: usize = 8;
 
-/// Folds constants into instructions and additions into addresses, in a whole function.
+/// Folds known constants into instructions, and constant additions into address offsets, in a whole function. Returns the numbers of
+/// changes.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }
 
-/// Runs the pass like [`run`], and records the constants and offsets that an instruction has no encoding for.
+/// Runs the pass like [`run`], and records the constants and offsets that were not folded because the target has no encoding for the
+/// result.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut folder = OperandFolder {
         definitions: Definitions::compute(function),
@@ -122,7 +124,7 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
     }
 }
 
-/// State of the pass for one function.
+/// State of constant folding for one function.
 struct OperandFolder {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
@@ -130,7 +132,7 @@ struct OperandFolder {
     encodability: EncodabilityCache,
     /// The 64-bit bases that the pass has packed into register pairs.
     bases: PackedBases,
-    /// The forms that were rejected.
+    /// The foldings that the target has no encoding for, for `oriole explain`.
     alternatives: Alternatives,
     /// Numbers of changes made so far.
     stats: Stats,
@@ -167,7 +169,8 @@ impl OperandFolder {
         }
     }
 
-    /// Records the operands of known content that stay in registers, because the instruction has no encoding with a constant there.
+    /// Records, for `oriole explain`, the operands of known content that stay in registers because the instruction has no encoding with a
+    /// constant there.
     fn record_rejected_constants(&mut self, function: &Function, inst: Inst, opcode: Opcode, takes_immediates: bool) {
         let results = function.insts[inst].result_count();
         for (number, operand) in function.sources(inst).iter().enumerate() {
@@ -185,7 +188,7 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces all instructions of a function whose results are compile-time constants.
+    /// Replaces all instructions of a function whose results are compile-time constants by moves of these constants.
     fn fold_known_results(&mut self, function: &mut Function) {
         for at in 0..function.layout.len() {
             let block = function.layout[at];
@@ -201,8 +204,8 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces an instruction whose results are compile-time constants by moves of these constants. Returns new instructions to insert
-    /// before it.
+    /// If the results of an instruction are compile-time constants, replaces it by moves of these constants. Returns new instructions to
+    /// insert before it.
     fn fold_result(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> SmallVec<[Inst; 4]> {
         let is_plain = function.insts[inst].guard.is_none() && function.operands(inst).iter().all(|operand| operand.role == Role::Plain);
         let known = if is_plain { evaluate(function, &self.definitions, inst, opcode) } else { None };
@@ -212,7 +215,7 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces an instruction by moves of its known results. Returns new instructions to insert before it.
+    /// Replaces an instruction by moves of its known `results`. Returns new instructions to insert before it.
     fn replace_by_constants(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: KnownResults) -> SmallVec<[Inst; 4]> {
         let mut prelude = Prelude::before(function, inst);
         let (predicates, numbers): (SmallVec<[Operand; 3]>, SmallVec<[Operand; 3]>) =
@@ -241,7 +244,7 @@ impl OperandFolder {
         if function.values[part.value].file != RegFile::General || part.count > 2 {
             return prelude.insts;
         }
-        // A separate `PLOP3` writes the carry results.
+        // A move cannot write carries, so a separate `PLOP3` writes them.
         if predicates.iter().any(|predicate| predicate.value().is_some()) {
             let mut operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
             if predicates.len() == 1 {
@@ -268,7 +271,7 @@ impl OperandFolder {
         prelude.insts
     }
 
-    /// Replaces predicate operands of known value by `PT` or `!PT`.
+    /// Replaces predicate sources whose value is known by `PT` or `!PT`.
     fn fold_known_predicates(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
@@ -287,7 +290,7 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces a multiply-add with a factor of zero by a move of the summand. Returns the opcode of the instruction afterwards.
+    /// Replaces a multiply-add that has a zero factor by a move of the addend. Returns the opcode of the instruction afterwards.
     fn fold_zero_product(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let is_low = opcode == Opcode::IMAD && data.modifiers.iter().all(|&modifier| modifier == Symbol::U32);
@@ -308,8 +311,9 @@ impl OperandFolder {
         Opcode::MOV
     }
 
-    /// Replaces the comparison of the upper words of two 64-bit numbers, if both words are known to be zero, by a copy of the result for
-    /// the lower words. Returns the opcode of the instruction afterwards.
+    /// A 64-bit comparison has two instructions, the second of which compares the upper words. If both upper words are known to be zero,
+    /// replaces the second instruction by a copy of the predicate that the first one computes. Returns the opcode of the instruction
+    /// afterwards.
     fn fold_equal_upper_words(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let has = |modifier: Symbol| data.modifiers.contains(&modifier);
@@ -344,8 +348,8 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces a `WARPSYNC` whose mask register is known to contain all threads by the form without a mask register. `converge` then
-    /// recognizes it as a synchronization of all threads, and deletes it where the warp is converged.
+    /// Replaces a `WARPSYNC` whose mask register is known to contain all threads by a form without a mask register. The pass `converge`
+    /// then recognizes it as a synchronization of all threads, and deletes it where the warp is converged.
     fn fold_full_mask(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::WARPSYNC || !function.insts[inst].modifiers.is_empty() {
             return;
@@ -364,8 +368,8 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces one operand by its known content. Returns whether it replaced one. Operands of several registers are tried first because
-    /// they free the most registers.
+    /// Replaces one source by its known content. Returns whether a source was replaced. Sources of several registers are tried first
+    /// because they free the most registers.
     fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_immediates: bool) -> bool {
         let results = function.insts[inst].result_count();
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
@@ -386,8 +390,9 @@ impl OperandFolder {
         })
     }
 
-    /// Returns the known content of operand `at` as an immediate, constant-bank or zero-register operand; `None` if the content is unknown
-    /// or the instruction cannot have such an operand.
+    /// Returns the known content of operand number `at` as an immediate, constant-bank or zero-register operand; `None` if the content is
+    /// unknown or the instruction cannot have such an operand. `takes_immediates` says whether the instruction can have any constant other
+    /// than zero.
     fn constant_operand(
         &self,
         function: &Function,
@@ -442,7 +447,8 @@ impl OperandFolder {
         Some(Operand { kind, ..operand }.with_signs_folded(opcode))
     }
 
-    /// Replaces operand `at` if the target can encode the result, with the sources in the given or another order. Returns whether it did.
+    /// Replaces operand number `at` by `operand` if the target can encode the result, possibly with the sources in another order. Returns
+    /// whether the instruction was changed.
     fn try_replace_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
         let mut draft = Draft::from_inst(function, inst, opcode);
         draft.operands[at] = operand;
@@ -455,7 +461,7 @@ impl OperandFolder {
     }
 }
 
-/// Returns whether operand `at` is the 64-bit addend of a widening multiply-add.
+/// Returns whether operand number `at` is the 64-bit addend of a widening multiply-add.
 fn is_wide_addend(function: &Function, inst: Inst, at: usize) -> bool {
     let is_wide = function.insts[inst].modifiers.contains(&Symbol::WIDE);
     is_wide && function.operands(inst)[at].part().is_some_and(|part| part.count == 2)

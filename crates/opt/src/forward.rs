@@ -13,11 +13,11 @@ use crate::definitions::Definitions;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of operands and guards that now read the origin of a copy.
+    /// Number of operands and guards that now read a copied value instead of its copy.
     pub redirected: usize,
 }
 
-/// Redirects reads of copies in a whole function.
+/// Makes instructions read copied values instead of their copies, in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats::default();
@@ -53,8 +53,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns whether an instruction may read `origin` instead of a copy of it. A phi reads whole values only, so that its operands and its
-/// result can be one variable.
+/// Returns whether an instruction may read `origin` instead of a copy of it. A phi may read whole values only, so that its sources and its
+/// result can be in the same registers.
 fn may_read_origin(function: &Function, inst: oriole_ir::Inst, origin: Part) -> bool {
     !function.insts[inst].is(Pseudo::Phi) || origin == function.whole(origin.value)
 }

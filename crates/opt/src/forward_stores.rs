@@ -33,14 +33,15 @@ pub struct Stats {
     pub stores: usize,
 }
 
-/// Maximum number of instructions between an access and a later load that becomes a copy of its words. It limits how long the register of
-/// the words stays live.
+/// Maximum number of instructions between an access and a later load that becomes a copy of the words accessed. It limits how long the
+/// register with these words stays live.
 const MAX_DISTANCE_INSTS: usize = 200;
 
-/// Largest size of an access in bytes.
+/// Largest size of a memory access in bytes.
 const MAX_ACCESS_BYTES: i64 = 16;
 
-/// Replaces loads of known words by copies, and deletes overwritten stores, in a whole function.
+/// In a whole function, replaces loads of words that are known to be in a register by copies, and deletes stores that are overwritten
+/// before any read.
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access =
@@ -75,14 +76,14 @@ fn is_store_opcode(opcode: Opcode) -> Option<bool> {
     }
 }
 
-/// The terms of an address except its constant offset.
+/// The operands of an address, such as base registers, without its constant offset.
 type AddressTerms = SmallVec<[Operand; 4]>;
 
 /// A weak load or store of whole 32-bit words.
 struct WordAccess {
     /// The memory space.
     space: Space,
-    /// The terms of the address except its constant offset.
+    /// The operands of the address without its constant offset.
     base: AddressTerms,
     /// The constant offset of the address, in bytes.
     offset: i64,
@@ -135,7 +136,7 @@ impl WordAccess {
     }
 }
 
-/// Consecutive 32-bit words in memory whose content is also in registers.
+/// Consecutive bytes in memory whose content is also in registers.
 #[derive(Clone, Copy)]
 struct WordsInRegister {
     /// Number of consecutive bytes in memory.
@@ -146,32 +147,32 @@ struct WordsInRegister {
     position: usize,
 }
 
-/// Words in memory whose content is also in registers, by byte offset from one base.
+/// Words in memory whose content is also in registers, by their byte offset from one base address.
 type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 
-/// Known contents and pending stores of one memory space.
+/// The known contents of one memory space, and the stores to it that may still turn out to be dead.
 #[derive(Default)]
 struct KnownContents {
     /// For each base, the words whose content is known.
     contents: FxHashMap<AddressTerms, WordsByOffset>,
     /// The base of the last store to the space.
     last_store_base: AddressTerms,
-    /// The stores whose bytes no access may have read since. For each byte offset from `last_store_base`, the size of the store in bytes,
-    /// and the store.
+    /// The stores whose bytes no access may have read since the store. Maps the byte offset from `last_store_base` to the size of the store
+    /// in bytes, and the store.
     pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 
-/// Contents of memory that are known at a point in a block.
+/// The contents of memory that are known at a point in a block, and the dead stores found so far.
 #[derive(Default)]
 struct MemoryState {
-    /// The state of each memory space, in the order of [`space_index`].
+    /// The known contents of each memory space, in the order of [`space_index`].
     spaces: [KnownContents; 3],
     /// Stores to delete, because a later store overwrites their bytes before any read.
     dead_stores: Vec<Inst>,
 }
 
 impl MemoryState {
-    /// Updates the state for one instruction, and replaces the instruction by a copy if it is a load of known words.
+    /// Updates the known contents for one instruction, and replaces the instruction by a copy if it is a load of known words.
     fn visit(&mut self, function: &mut Function, definitions: &Definitions, inst: Inst, position: usize, stats: &mut Stats) {
         let effect = function.insts[inst].op.effect();
         match effect {
@@ -189,19 +190,20 @@ impl MemoryState {
         }
     }
 
-    /// Forgets all known contents of memory.
+    /// Forgets all known contents of memory and all stores that may still be dead.
     fn forget_contents(&mut self) {
         self.spaces = Default::default();
     }
 
-    /// Updates the state for a store: forgets the contents that it may overwrite, and records its own.
+    /// Updates the known contents for a store: forgets the contents that it may overwrite, and records those that it writes. Finds the
+    /// earlier store that it makes dead.
     fn visit_store(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {
             known.pending_stores.clear();
             known.last_store_base = access.base.clone();
         }
-        // The store may overwrite words that are known for other bases.
+        // The store may overwrite words that are known by other base addresses, so these are forgotten.
         let mut contents = known.contents.remove(&access.base).unwrap_or_default();
         known.contents.clear();
         if let Some(&(bytes, earlier)) = known.pending_stores.get(&access.offset)
@@ -220,7 +222,7 @@ impl MemoryState {
         known.contents.insert(access.base, contents);
     }
 
-    /// Updates the state for a load. Returns whether the load was replaced by a copy.
+    /// Updates the known contents for a load. Returns whether the load was replaced by a copy.
     fn visit_load(&mut self, function: &mut Function, space: usize, access: WordAccess, inst: Inst, position: usize) -> bool {
         let known = &mut self.spaces[space];
         let is_stored = known.last_store_base == access.base;
@@ -257,7 +259,7 @@ fn space_index(space: Space) -> Option<usize> {
     }
 }
 
-/// Removes the entries that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
+/// Removes the entries of a map from byte offsets that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
 fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
     let near = entries.range(offset - MAX_ACCESS_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();

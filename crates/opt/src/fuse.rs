@@ -28,7 +28,7 @@ pub struct Stats {
     pub fused: usize,
 }
 
-/// Fuses products and additions in a whole function.
+/// Fuses widening multiplications with 64-bit additions in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats::default();
@@ -49,7 +49,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Matches a 64-bit addition of a widening product, whose halves `pack` joins. Returns the product and the other summand.
+/// Matches a 64-bit addition of a widening product and another summand; `pack` joins the two halves of the sum. Returns the multiplication
+/// and the other summand.
 fn match_product_and_addend(function: &Function, definitions: &Definitions, pack: Inst) -> Option<(Inst, Operand)> {
     if !function.insts[pack].is(Pseudo::Pack) || function.insts[pack].guard.is_some() {
         return None;
@@ -57,7 +58,7 @@ fn match_product_and_addend(function: &Function, definitions: &Definitions, pack
     let [low, high] = function.sources(pack) else { return None };
     let (low, carry) = match_addition(function, definitions, low, &[])?;
     let (high, _) = match_addition(function, definitions, high, &[carry?])?;
-    // Addition commutes, and each half may have its summands in either order: try the four combinations.
+    // Each half may have its two summands in either order, so all four combinations are tried.
     for (first, other) in [(0, 1), (1, 0)] {
         for (upper_first, upper_other) in [(0, 1), (1, 0)] {
             let product = match_wide_product(function, definitions, &low[first], &high[upper_first]);
@@ -102,7 +103,7 @@ fn match_addition(
     all_plain.then_some(([*first, *second], function.results(inst).get(1).and_then(Operand::value)))
 }
 
-/// Matches a widening multiplication with a zero addend whose result has the halves `low` and `high`; `None` for other definitions.
+/// Returns the widening multiplication with a zero addend whose result has the halves `low` and `high`; `None` if there is none.
 fn match_wide_product(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Inst> {
     let low = definitions.origin(function, low.part()?);
     let high = definitions.origin(function, high.part()?);
@@ -117,7 +118,8 @@ fn match_wide_product(function: &Function, definitions: &Definitions, low: &Oper
     (is_wide_multiplication && has_no_addend && data.result_count() == 1).then_some(inst)
 }
 
-/// Returns the two halves of a 64-bit summand as one operand; `None` if they are not adjacent and aligned.
+/// Returns the two halves of a 64-bit summand as one operand, a register pair or a pair of constant-bank words; `None` if the halves are
+/// not adjacent and aligned.
 fn joined_halves(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
     let word = |operand: &Operand| match operand.kind {
         OperandKind::Constant { bank, offset } => Some(KnownWord::Constant { bank, offset }),

@@ -1,4 +1,4 @@
-//! Inserts idle loads between a load from shared memory and an asynchronous copy into it.
+//! Inserts loads without an effect between a load from shared memory and an asynchronous copy to shared memory.
 //!
 //! ptxas puts `@!PT LDS RZ, [RZ]` three times before an `LDGSTS` that follows an `LDS`, on all targets from sm_80 on; on Hopper and later
 //! also before the first `LDGSTS` of a function. Why the hardware needs them is not documented, so this pass does the same wherever an
@@ -9,10 +9,10 @@
 use oriole_ir::{Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, Role, Space};
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
-/// Number of idle loads to insert before an `LDGSTS`.
+/// Number of loads without an effect to insert before an `LDGSTS`.
 const IDLE_LOADS: usize = 3;
 
-/// Inserts idle loads before asynchronous copies.
+/// Inserts loads without an effect (`@!PT LDS`) before asynchronous copies (`LDGSTS`), as ptxas does.
 pub fn run(function: &mut Function) {
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -31,7 +31,7 @@ pub fn run(function: &mut Function) {
     }
 }
 
-/// Returns a new `@!PT LDS RZ, [RZ]` with the source location of an instruction.
+/// Creates an `@!PT LDS RZ, [RZ]` with the source location of `inst`.
 fn idle_load(function: &mut Function, inst: Inst) -> Inst {
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
     let base = Operand::RZ.with_role(Role::Bracket(0));

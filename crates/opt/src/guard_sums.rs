@@ -22,7 +22,7 @@ use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// The reads of values and the blocks of instructions, computed before the pass changes the function.
+/// How often each value is read, and the block of each instruction, computed before the pass changes the function.
 struct ReadCounts {
     /// For each value, the number of operands that read it.
     reads: Vec<u32>,
@@ -31,13 +31,13 @@ struct ReadCounts {
 }
 
 impl ReadCounts {
-    /// Returns whether a value has exactly one reader. Returns false for values that the pass created.
+    /// Returns whether exactly one operand reads a value. Returns false for values that the pass created.
     fn is_read_once(&self, value: Value) -> bool {
         self.reads.get(value.position()) == Some(&1)
     }
 }
 
-/// A summand `p ? n : 0`: the addend `n` where the guard `p` holds, zero elsewhere.
+/// A summand of the form `p ? n : 0`: it is `n` where the guard `p` holds, and zero elsewhere.
 struct SelectedSummand {
     /// The `SEL` that selects the addend or zero.
     select: Inst,
@@ -47,7 +47,7 @@ struct SelectedSummand {
     guard: Guard,
 }
 
-/// Changes the sums of a whole function. Returns the number of selects that are no longer needed.
+/// Replaces sums of the form `x + (p ? n : 0)` by guarded additions in a whole function. Returns the number of `SEL` instructions deleted.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usize {
     let is_select = |inst: &Inst| function.insts[*inst].is_machine(Opcode::SEL);
     if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_select)) {
@@ -78,8 +78,8 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
     removed
 }
 
-/// Splits the summands of an addition into the one that is always added, and the one or two that are selected ([`SelectedSummand`]). `None`
-/// if the addition does not have this form.
+/// Splits the summands of an addition into one that is always added and one or two that are added under a guard ([`SelectedSummand`]).
+/// `None` if the addition does not have this form, or if the first summand has another reader.
 fn split_summands(
     function: &Function,
     definitions: &Definitions,
@@ -115,8 +115,8 @@ fn split_summands(
     (is_last && matches!(guarded.len(), 1 | 2)).then_some((base, guarded))
 }
 
-/// Matches a summand that is computed as `p ? n : 0` by a `SEL`. `None` unless the `SEL` is in the same block and the addition is its only
-/// reader.
+/// Matches a summand of the form `p ? n : 0`, computed by a `SEL`. `None` unless the `SEL` is in `block` and the addition is the only
+/// reader of its result.
 fn match_selected_summand(
     function: &Function,
     definitions: &Definitions,
@@ -145,7 +145,8 @@ fn match_selected_summand(
     is_plain.then_some(SelectedSummand { select, addend: number, guard: Guard { kind: OperandKind::Value(read), negated } })
 }
 
-/// Replaces an addition by guarded additions. Returns the number of instructions inserted before it.
+/// Replaces the addition at position `at` of a block by one guarded addition for each selected summand. Adds the `SEL` instructions that
+/// became dead to `dead_insts`. Returns the number of instructions inserted before the addition.
 fn replace_by_guarded_sums(
     function: &mut Function,
     encodability: &mut EncodabilityCache,

@@ -45,7 +45,7 @@ pub struct Stats {
     pub loads: usize,
 }
 
-/// Moves invariant instructions out of the loops of a function.
+/// Moves loop-invariant instructions out of the loops of a function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let mut stats = Stats::default();
     let Some(analyses) = LoopAnalyses::compute(function) else { return stats };
@@ -79,7 +79,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns the preheader of a loop: the block that is on all edges into the loop and has no other successor; `None` if there is none.
+/// Returns the preheader of a loop, the only block outside the loop from which the loop is entered; `None` if there are several such
+/// blocks, or if the block has another successor.
 pub(crate) fn preheader(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let mut outside = flow.predecessors(header).iter().copied().filter(|&block| !loops.contains(id, block));
@@ -88,7 +89,8 @@ pub(crate) fn preheader(function: &Function, flow: &ControlFlow, loops: &Loops, 
     (is_only && !loops.get(id).is_irreducible && flow.successors(before) == [header]).then_some(before)
 }
 
-/// Returns whether a loop contains loads, and nothing that prevents moving them: stores, waits, calls or exits.
+/// Returns whether a loop contains loads that may be moved out of it, and no instruction that prevents this: stores, waits, calls and
+/// exits.
 fn may_move_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> bool {
     let mut has_loads = false;
     for &inst in loops.blocks(id).iter().filter(|&&block| flow.is_reachable(block)).flat_map(|&block| &function.blocks[block].insts) {
@@ -114,7 +116,7 @@ fn is_movable_load(function: &Function, inst: Inst) -> bool {
     is_load && is_weak && is_plain && data.guard.is_none()
 }
 
-/// Returns whether every execution of a loop executes `block`: the block dominates every exiting block.
+/// Returns whether every execution of a loop executes `block` at least once: the block dominates every block with an edge out of the loop.
 fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, id: LoopId, block: Block) -> bool {
     let leaves = |from: &Block| flow.successors(*from).iter().any(|&to| !loops.contains(id, to));
     loops.blocks(id).iter().filter(|from| leaves(from)).all(|&from| dominators.dominates(block, from))
@@ -137,8 +139,8 @@ struct HoistSelection<'a> {
 }
 
 impl HoistSelection<'_> {
-    /// Chooses instructions of a block to move to `before`, the block before the loop. All blocks of the loop that dominate `block` must
-    /// have been visited.
+    /// Chooses the instructions of `block` to move to `before`, the preheader of the loop. All blocks of the loop that dominate `block`
+    /// must have been visited. `moves_loads` says whether loads of this block may be moved.
     fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
         let is_first = block == self.loops.get(self.id).header;
         for (at, &inst) in function.blocks[block].insts.iter().enumerate() {
@@ -155,7 +157,7 @@ impl HoistSelection<'_> {
             if uses.is_empty() || !uses.iter().all(|&value| self.is_invariant(function, value)) {
                 continue;
             }
-            // The loads of constants that the instruction reads are moved with it.
+            // The instructions that load the constants which this instruction reads are moved too.
             for value in uses {
                 if let Some(constant) = self.definition_in_loop(value) {
                     self.choose(constant, before);
@@ -170,7 +172,7 @@ impl HoistSelection<'_> {
         }
     }
 
-    /// Returns the defining instruction of a value; `None` if it is not in the loop.
+    /// Returns the instruction that defines a value; `None` if that instruction is not in the loop.
     fn definition_in_loop(&self, value: Value) -> Option<Inst> {
         let inst = self.definitions.definition_of(value)?;
         let block = self.inst_blocks[inst.position()]?;
@@ -183,15 +185,15 @@ impl HoistSelection<'_> {
             && self.definitions.definition_of(value).is_some()
     }
 
-    /// Adds an instruction to the chosen ones and records `before`, the block before the loop, as its block.
+    /// Adds an instruction to the chosen ones and records `before`, the preheader, as its block.
     fn choose(&mut self, inst: Inst, before: Block) {
         self.inst_blocks[inst.position()] = Some(before);
         self.chosen.push(inst);
     }
 }
 
-/// Returns the `WARPSYNC` before a broadcast of a fixed lane to the whole warp; `None` if the instruction at index `at` of the block is not
-/// a broadcast.
+/// If the instruction at index `at` of a block broadcasts the value of a fixed lane to the whole warp, returns the `WARPSYNC` directly
+/// before it; otherwise `None`.
 fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<Inst> {
     let insts = &function.blocks[block].insts;
     let (before, inst) = (insts[at.checked_sub(1)?], insts[at]);
@@ -203,7 +205,7 @@ fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<In
     (is_broadcast && is_synchronization && is_bare(before) && is_bare(inst)).then_some(before)
 }
 
-/// Moves the chosen instructions of a loop to the end of `before`, the block before the loop.
+/// Moves the chosen instructions of a loop to the end of `before`, its preheader.
 fn move_to_preheader(function: &mut Function, loops: &Loops, id: LoopId, before: Block, chosen: &[Inst]) {
     if chosen.is_empty() {
         return;

@@ -10,7 +10,7 @@ use oriole_hardware::machine::Machine;
 use oriole_ir::{Function, Guard, Inst, Op, Operand, OperandKind};
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
-/// Inserts the instructions that a machine needs.
+/// Inserts the instructions without an effect that ptxas emits for a machine: a shuffle at the start, a `NOP` before each barrier.
 pub fn run(function: &mut Function, machine: &Machine) {
     if machine.shuffle_at_start == 1 {
         let shuffle = idle_shuffle(function);
@@ -35,7 +35,7 @@ pub fn run(function: &mut Function, machine: &Machine) {
     }
 }
 
-/// Returns a new `@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ`.
+/// Creates an `@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ`.
 fn idle_shuffle(function: &mut Function) -> Inst {
     let never = Guard { kind: OperandKind::Zero(RegFile::Predicate), negated: true };
     let operands = [Operand::PT, Operand::RZ, Operand::RZ, Operand::RZ, Operand::RZ];

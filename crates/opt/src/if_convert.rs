@@ -33,20 +33,20 @@ use smallvec::SmallVec;
 use crate::remarks::Remarks;
 use crate::straighten;
 
-/// Number of times that the pass converts all branches: an arm may itself contain converted arms.
+/// Number of rounds over all branches. In the second round, an arm may contain instructions of branches converted in the first.
 const ROUNDS: usize = 2;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of branches removed.
+    /// Number of branches replaced by guarded instructions.
     pub branches: usize,
 }
 
 /// Name of the pass in remarks.
 const PASS: &str = "if-convert";
 
-/// Converts short branches of a whole function.
+/// Replaces short branches by guarded instructions in a whole function.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
     run_with_remarks(function, hardware, &mut Remarks::default())
 }
@@ -67,7 +67,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     stats
 }
 
-/// A conditional branch and its arms.
+/// A conditional branch whose paths meet again after at most one block (*arm*) each.
 struct ConvertibleBranch {
     /// The predicate of the branch.
     guard: Guard,
@@ -82,15 +82,15 @@ struct ConvertibleBranch {
 /// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
 struct ArmLimits {
-    /// Maximum number of instructions in arms with at most one load.
+    /// Limit for arms with at most one load.
     without_loads: usize,
-    /// Maximum number of instructions in arms with several loads. In separate blocks, the loads of one block are waited for before the next
-    /// block executes; guarded loads of several arms are in flight at the same time.
+    /// Limit for arms with several loads. It is higher, because guarded loads of several arms are in flight at the same time, while loads
+    /// in separate blocks are waited for at the end of each block.
     with_loads: usize,
 }
 
 impl ArmLimits {
-    /// Returns the maximum total number of instructions for these arms.
+    /// Returns the maximum total number of instructions in `arms` for which the branch is converted.
     fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
@@ -98,7 +98,7 @@ impl ArmLimits {
     }
 }
 
-/// Converts all short branches once. Returns the number of branches converted.
+/// Replaces all short branches of a function by guarded instructions, in one round. Returns the number of branches replaced.
 fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = ReaderCounts::count(function);
@@ -169,7 +169,7 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     }
 }
 
-/// For each value, the number of instructions that read it.
+/// The number of readers of each value.
 struct ReaderCounts {
     /// For each value, the number of instructions that read it.
     counts: Vec<u32>,
@@ -187,20 +187,20 @@ impl ReaderCounts {
         ReaderCounts { counts }
     }
 
-    /// Returns the number of instructions that read a value.
+    /// Returns the number of instructions that read a value; 0 for values created later.
     fn count_of(&self, value: Value) -> u32 {
         self.counts.get(value.position()).copied().unwrap_or(0)
     }
 }
 
-/// Returns whether every instruction of an arm may execute under a guard.
+/// Returns whether every instruction of an arm, except the branch at its end, may execute under a guard.
 fn may_guard_all(function: &mut Function, arm: Block, guard: Guard, target: Target) -> bool {
     let insts: SmallVec<[Inst; 16]> = function.blocks[arm].insts.iter().copied().collect();
     let Some((_, body)) = insts.split_last() else { return false };
     body.iter().all(|&inst| may_guard(function, inst, guard, target))
 }
 
-/// Returns whether an instruction may execute under a guard.
+/// Returns whether an instruction may execute under a guard: it works on one thread, is not guarded yet, and can be encoded with the guard.
 fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) -> bool {
     let data = &function.insts[inst];
     let is_thread_file = |file| matches!(file, RegFile::General | RegFile::Predicate);
@@ -217,7 +217,7 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
             let properties = opcode.properties();
             let is_simple = matches!(properties.effect, Effect::None | Effect::Reads | Effect::Writes | Effect::Updates);
             let is_per_thread = matches!(properties.pipe, Pipe::Alu | Pipe::Fma | Pipe::Half | Pipe::Double | Pipe::Xu | Pipe::Lsu);
-            // An asynchronous copy needs idle loads before it, depending on its block (`guard_copies`).
+            // An asynchronous copy needs loads without an effect before it, which depend on its block (pass `guard_copies`).
             if !is_simple || !is_per_thread || opcode == Opcode::LDGSTS {
                 return false;
             }
@@ -229,7 +229,8 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
     }
 }
 
-/// Returns whether the phis of the block where the paths meet read whole or undefined values on both paths of a branch.
+/// Returns whether every phi of the block where the paths of a branch meet has, for both paths, a source that a guarded instruction can
+/// select.
 fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block) -> bool {
     let (taken, other) = join_predecessors(branch, block);
     let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
@@ -247,17 +248,19 @@ fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block
         .all(|&phi| is_thread_phi(phi) && is_simple(source_from(function, phi, taken)) && is_simple(source_from(function, phi, other)))
 }
 
-/// Returns the predecessors of the join block on the two paths of a branch: the path where the guard holds, then the other one.
+/// Returns the predecessors of the block where the two paths of a branch meet: first the one on the path where the guard holds, then the
+/// other one.
 fn join_predecessors(branch: &ConvertibleBranch, block: Block) -> (Block, Block) {
     (branch.taken_arm.unwrap_or(block), branch.other_arm.unwrap_or(block))
 }
 
-/// Returns the source of a phi for a predecessor.
+/// Returns the source of a phi for the predecessor `from`; `None` if the phi has none.
 fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
     function.sources(phi).chunks_exact(2).find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
 }
 
-/// Appends the arms of a branch to its block, and removes the branch.
+/// Replaces the branch at the end of `block` by the instructions of its arms, guarded where needed, and updates the phis of the block where
+/// the paths meet.
 fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch: &ConvertibleBranch, target: Target) {
     let (taken, other) = join_predecessors(branch, block);
     let phis: SmallVec<[Inst; 8]> = function.phis(branch.join).iter().copied().collect();
@@ -299,8 +302,8 @@ fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch
     }
 }
 
-/// Appends the instructions of an arm to a block. Returns, for each pair of an old value and a value of the arm, an operand that is the
-/// value of the arm if the guard holds and the old value otherwise.
+/// Appends the instructions of an arm to `block`, under `guard`. Each of `pairs` is an old value and a value of the arm; returns, for each
+/// pair, an operand that is the value of the arm if the guard holds and the old value otherwise.
 fn append_arm(
     function: &mut Function,
     readers: &ReaderCounts,
@@ -314,7 +317,7 @@ fn append_arm(
     insts.pop();
     let mut extra: Vec<Inst> = Vec::new();
     let mut merged: SmallVec<[Operand; 8]> = pairs.iter().map(|&(old, _)| old).collect();
-    // Pairs of whole values come first: a later pair of single registers of two such values becomes the same register of their merged
+    // Pairs of whole values come first. A later pair of single registers of two such values then becomes the same register of their merged
     // value.
     let mut order: SmallVec<[usize; 8]> = (0..pairs.len()).collect();
     order.sort_by_key(|&at| !is_whole(function, pairs[at].1));
@@ -370,7 +373,7 @@ fn is_whole(function: &Function, operand: Operand) -> bool {
     operand.part().is_none_or(|part| part == function.whole(part.value))
 }
 
-/// Returns whether a pair of operands is the same registers of the two values of another pair, as for `(%x[1], %y[1])` and `(%x, %y)`.
+/// Returns whether the operands of `pair` are the same registers of the two values of `whole`, as `(%x[1], %y[1])` for `(%x, %y)`.
 fn is_register_of(function: &Function, pair: (Operand, Operand), whole: (Operand, Operand)) -> bool {
     let (Some(old), Some(new)) = (pair.0.part(), pair.1.part()) else { return false };
     is_whole(function, whole.0)
@@ -381,7 +384,8 @@ fn is_register_of(function: &Function, pair: (Operand, Operand), whole: (Operand
         && !is_whole(function, pair.1)
 }
 
-/// Creates a `COPY` of `sources[0]` to a new value; a second source is the tied operand. Returns the instruction and the value.
+/// Creates a `COPY` of `sources[0]` to a new value. A second source is the tied operand, which the result keeps if the guard does not hold.
+/// Returns the instruction and the new value.
 fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) -> (Inst, Operand) {
     let class = sources[0].part().map_or(Class::R, |part| {
         let Class { file, align, .. } = function.values[part.value];
@@ -394,8 +398,9 @@ fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) 
     (function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), guard, &operands, 1), result)
 }
 
-/// Guards the definition of a new value in an arm and ties it to the old value, so that it keeps the old value if the guard does not hold.
-/// Returns false and changes nothing if the new value is not defined in the arm, or if it has other readers than `uses` phis.
+/// Guards the instruction in `insts` that defines `new`, and ties its result to `old`, so that the result is `old` if the guard does not
+/// hold. Returns false and changes nothing if none of `insts` defines `new`, if `new` has more readers than `uses` phis, or if the target
+/// cannot encode the guarded instruction.
 fn tie_definition(
     function: &mut Function,
     readers: &ReaderCounts,

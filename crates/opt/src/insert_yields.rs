@@ -7,14 +7,14 @@
 //! A loop counts as waiting if one of its branches depends on data that was read from memory in the loop. A loop that counts to a limit and
 //! adds to a counter in memory does not: its number of iterations does not depend on other threads, and `YIELD` would only cost time. A
 //! loop without an exit counts as waiting, and so does one with calls or indirect branches. A loop that repeats a compare-and-swap until it
-//! succeeds, made by selection for an atomic operation, does not wait.
+//! succeeds, emitted by instruction selection for an atomic operation, does not wait.
 
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target, Value};
 use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::FxHashSet;
 
-/// Maximum number of sweeps over a loop to find the values that depend on memory.
+/// Maximum number of passes over the instructions of a loop to find the values that depend on memory.
 const MAX_SWEEPS: usize = 8;
 
 /// Inserts `YIELD` at the start of loops that may wait for other threads. Returns the number of instructions inserted.
@@ -35,7 +35,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     waiting.len()
 }
 
-/// Returns the headers of the loops that may wait for other threads; the pass inserts a `YIELD` into each.
+/// Returns the headers of the loops in which a thread may wait for other threads; the pass inserts a `YIELD` into each.
 pub(crate) fn waiting_headers(function: &Function, loops: &Loops) -> Vec<Block> {
     let reads_shared_state = |block: &Block| {
         let insts = &function.blocks[*block].insts;
@@ -48,13 +48,14 @@ pub(crate) fn waiting_headers(function: &Function, loops: &Loops) -> Vec<Block> 
         .collect()
 }
 
-/// Returns whether an instruction reads memory that other threads may change in the meantime.
+/// Returns whether an instruction reads memory that other threads may change, by a volatile, atomic or ordered access.
 fn reads_shared_state(function: &Function, inst: Inst) -> bool {
     function.insts[inst].memory.is_some_and(|id| is_strong(&function.accesses[id])) && reads_memory(function, inst)
 }
 
-/// Returns whether an instruction is the compare-and-swap of a loop that selection emits for an atomic operation. Such a loop does not wait:
-/// the swap of one of the threads always succeeds. (`atom.cas` itself has no form that returns only its success.)
+/// Returns whether an instruction is the compare-and-swap of a retry loop that instruction selection emits for an atomic operation. Such a
+/// loop does not wait for other threads: the swap of one of the threads always succeeds. (PTX's `atom.cas` is never selected as this form,
+/// `.CAST`.)
 fn is_retried_swap(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::ATOMS) && data.modifiers.iter().any(|symbol| symbol.spelling() == ".CAST")
@@ -67,7 +68,7 @@ fn reads_memory(function: &Function, inst: Inst) -> bool {
     tests_barrier || matches!(data.op.effect(), Effect::Reads | Effect::Updates)
 }
 
-/// Returns whether the exit of a loop may depend on data that its instructions read from memory.
+/// Returns whether the decision to leave a loop may depend on data that the loop reads from memory. Also true for a loop without an exit.
 fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
     let blocks = loops.blocks(id);
     let members: FxHashSet<Block> = blocks.iter().copied().collect();
@@ -76,7 +77,7 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
         successors.is_empty() || successors.iter().any(|next| !members.contains(next))
     });
     let mut read: FxHashSet<Value> = FxHashSet::default();
-    // Loop-carried dependences may need further sweeps; a loop that needs more than the maximum counts as waiting.
+    // Values that depend on memory through a phi may need further sweeps; a loop that needs more than the maximum counts as waiting.
     for _ in 0..MAX_SWEEPS {
         let before = read.len();
         for &inst in blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -96,8 +97,8 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
     true
 }
 
-/// Returns whether a control-flow instruction is a direct branch, an exit, the call of a slow path, or an instruction for convergence
-/// barriers.
+/// Returns whether a control-flow instruction is a direct branch, an exit, an instruction for convergence barriers, or a call of a slow
+/// path (a function for the rare cases of an operation such as division, which waits for no thread).
 fn is_plain_branch(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK))
         || function.calls_slow_path(inst)
@@ -110,7 +111,7 @@ pub(crate) fn may_wait_at(function: &Function, inst: Inst) -> bool {
     waits && !function.calls_slow_path(inst)
 }
 
-/// Returns whether an access is volatile or has an ordering stronger than weak.
+/// Returns whether a memory access is volatile or has an ordering stronger than weak, so that other threads may observe it.
 pub(crate) fn is_strong(access: &MemoryAccess) -> bool {
     access.volatile || access.order != Order::Weak
 }

@@ -31,7 +31,7 @@ pub struct Stats {
     pub joined: usize,
 }
 
-/// Joins the phis of accumulators in a whole function.
+/// Joins the phis of the single registers of each matrix accumulator into one phi of a tuple, in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let mut stats = Stats::default();
     if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst))) {
@@ -52,9 +52,9 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     }
 }
 
-/// Phis of one block that are to become one phi, in the order of the registers of the tuple.
+/// A set of phis of one block that one phi of a tuple is to replace.
 struct PhiSet {
-    /// The tuple whose registers are the sources of the phis for one predecessor.
+    /// The tuple whose registers are the sources of the phis for one of the predecessors.
     source_tuple: Value,
     /// The phis, one for each register of the tuple, in register order.
     phis: Vec<Inst>,
@@ -88,7 +88,7 @@ fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -
     sets
 }
 
-/// Returns the sources of a phi with their predecessors.
+/// Returns the sources of a phi, each with the predecessor block that it is for.
 fn phi_sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Block)> + '_ {
     function.sources(phi).chunks(2).filter_map(|pair| match pair {
         [source, Operand { kind: OperandKind::Block(from), .. }] => Some((*source, *from)),
@@ -96,8 +96,8 @@ fn phi_sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand,
     })
 }
 
-/// Returns the register of a tuple (the accumulator of a matrix product, or a tuple phi) that a phi source is a copy of; `None` for other
-/// sources.
+/// If a phi source is a copy of one register of a tuple (the accumulator of a matrix product, or the result of a tuple phi), returns that
+/// register; otherwise `None`.
 fn tuple_register(function: &Function, definitions: &Definitions, source: Operand) -> Option<Part> {
     let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
     let definition = definitions.definition_of(part.value)?;
@@ -105,7 +105,7 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
     (is_tuple && (function.is_warpgroup_product(definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
 }
 
-/// Creates one tuple phi for a set of phis, and replaces these by copies of its registers.
+/// Creates one tuple phi for a set of phis, and turns the old phis into copies of its registers.
 fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
     let tuple = function.new_value(function.values[set.source_tuple]);
     let predecessors: Vec<Block> = phi_sources(function, set.phis[0]).map(|(_, from)| from).collect();
@@ -128,8 +128,8 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
     function.blocks[block].insts = [&[phi], phis, &copies, code].concat();
 }
 
-/// Returns the tuple that the phis of a set have as sources for a predecessor. Packs the sources at the end of the predecessor if they are
-/// not one tuple already.
+/// Returns the tuple of the sources that the phis of a set have for the predecessor `from`. If the sources are not one tuple already, packs
+/// them into one at the end of the predecessor.
 fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
     let class = function.values[set.source_tuple];
     let words: Vec<Operand> = set

@@ -12,45 +12,46 @@ const MAX_DEPTH: usize = 6;
 /// Truth table of `LOP3` for the bitwise AND of its first two sources.
 pub(crate) const LUT_AND: i64 = 0xc0;
 
-/// Derives what is known about operands of a function (constants, upper bounds, truth values) from their definitions, on demand.
+/// Derives facts about the operands of a function (constants, upper bounds, truth values) from their definitions, on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct OperandFacts<'a> {
     /// The analyzed function.
     function: &'a Function,
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// Number of instructions looked through so far; at most [`MAX_DEPTH`].
+    /// Number of instructions between the queried operand and the one that is analyzed now; at most [`MAX_DEPTH`].
     depth: usize,
-    /// A value and the constant that it is assumed to be, to evaluate the operands that depend on it; `None` if nothing is assumed.
+    /// An assumption for case analysis: this value is this constant. `None` if nothing is assumed.
     assumed: Option<(Value, u32)>,
 }
 
-/// Maximum number of constants that a chain of selections may choose from; longer chains are not followed.
+/// Maximum number of constants that nested selections (`SEL`) may choose from; with more, nothing is derived.
 const MAX_CONSTANTS: usize = 4;
 
-/// A value that is one of a few constants, selected by predicates.
+/// A value that is one of a few constants, chosen by a `SEL` whose sources may be `SEL`s too.
 struct ConstantSelection {
-    /// The selected value.
+    /// The result of the `SEL`.
     value: Value,
-    /// The possible constants for a true and for a false predicate; several if that source of the selection is a selection itself.
+    /// The possible constants if the predicate is true, and those if it is false. There are several if that source is the result of another
+    /// `SEL`.
     constants: [SmallVec<[u32; MAX_CONSTANTS]>; 2],
-    /// The predicate that selects.
+    /// The predicate of the `SEL`.
     predicate: Operand,
 }
 
 impl<'a> OperandFacts<'a> {
-    /// Creates the analysis, which computes nothing in advance.
+    /// Creates the analysis; it computes nothing in advance.
     pub(crate) fn new(function: &'a Function, definitions: &'a Definitions) -> OperandFacts<'a> {
         OperandFacts { function, definitions, depth: 0, assumed: None }
     }
 
-    /// Returns the analysis with a depth that is greater by one, for the sources of an instruction; `None` beyond the maximum depth.
+    /// Returns the analysis with a depth greater by one, to analyze the sources of an instruction; `None` beyond the maximum depth.
     fn deeper(self) -> Option<OperandFacts<'a>> {
         (self.depth < MAX_DEPTH).then_some(OperandFacts { depth: self.depth + 1, ..self })
     }
 
-    /// Returns the value that an operand reads and its defining instruction; `None` if that is guarded, or if the operand is not a whole
-    /// single register.
+    /// Returns the value that an operand reads (with copies followed to the original) and the instruction that defines it; `None` if the
+    /// instruction is guarded, or if the operand is not a whole single register.
     pub(crate) fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
         let part = self.definitions.origin(self.function, operand.part().filter(|part| part.count == 1)?);
         let is_single = self.function.values[part.value].width == 1;
@@ -67,7 +68,7 @@ impl<'a> OperandFacts<'a> {
         self.function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == expected)
     }
 
-    /// Returns the content of a 32-bit operand, if it is a compile-time constant.
+    /// Returns the content of a 32-bit operand if it is a compile-time constant; otherwise `None`.
     pub(crate) fn word(self, operand: &Operand) -> Option<u32> {
         if !operand.signs.is_empty() {
             return None;
@@ -91,7 +92,8 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the first result of an instruction, if it is a compile-time constant.
+    /// Returns the value `value` that `inst` computes if it is a compile-time constant; `None` if it is not, or if it is not the first
+    /// result.
     fn word_of_result(self, value: Value, inst: Inst) -> Option<u32> {
         let operands = self.function.operands(inst);
         if operands[0].value() != Some(value) {
@@ -116,7 +118,7 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the known constant that an operand adds to a sum, with its negation applied.
+    /// Returns the constant that an operand adds to a sum, with its negation applied; `None` if the operand is not a compile-time constant.
     fn constant_summand(self, operand: &Operand) -> Option<u32> {
         let number = self.word(&operand.with_signs(Signs::NONE))?;
         match operand.signs {
@@ -126,8 +128,8 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns whether an operand is always zero: it is a known zero, or computed from a value that is one of a few constants, and zero for
-    /// each of them.
+    /// Returns whether an operand is always zero: either it is known to be zero, or it depends on a selection between constants and is zero
+    /// for each of them.
     pub(crate) fn is_always_zero(self, operand: &Operand) -> bool {
         if let Some(number) = self.word(operand) {
             return number == 0;
@@ -141,7 +143,8 @@ impl<'a> OperandFacts<'a> {
         })
     }
 
-    /// If `operand` compares a selected constant: returns the predicate with the same truth value. For example, `(a ? 16 : 0) != 0` is `a`.
+    /// If a predicate operand compares the result of a selection between constants, returns the predicate that always has the same truth
+    /// value; otherwise `None`. For example, `(a ? 16 : 0) != 0` is `a`.
     pub(crate) fn equivalent_predicate(self, operand: &Operand) -> Option<Operand> {
         let (_, inst) = self.definition(operand)?;
         if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::ISETP) | Op::Pseudo(Pseudo::Copy)) {
@@ -166,7 +169,7 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the selection between constants that an operand is computed from; `None` if it also depends on anything else that is not
+    /// Returns the selection between constants that an operand depends on; `None` if the operand also depends on another value that is not
     /// constant.
     fn selection(self, operand: &Operand) -> Option<ConstantSelection> {
         let (value, inst) = self.definition(operand)?;
@@ -187,7 +190,8 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the constants that an operand may be: a known word, or those that a selection chooses from.
+    /// Returns all constants that an operand may be: a known word, or the constants that nested selections choose from; `None` if they are
+    /// not known or too many.
     fn possible_words(self, operand: &Operand) -> Option<SmallVec<[u32; MAX_CONSTANTS]>> {
         if let Some(number) = self.word(operand) {
             return Some(SmallVec::from_slice(&[number]));
@@ -202,7 +206,7 @@ impl<'a> OperandFacts<'a> {
         (found.len() <= MAX_CONSTANTS).then_some(found)
     }
 
-    /// Returns whether an instruction is `LOP3.LUT` or `ULOP3.LUT` with a single result and no predicate.
+    /// Returns whether an instruction is a `LOP3.LUT` or `ULOP3.LUT` that writes no predicate and reads none.
     fn is_logic(self, inst: Inst) -> bool {
         let operands = self.function.operands(inst);
         self.has_modifiers(inst, &[".LUT"])
@@ -211,7 +215,7 @@ impl<'a> OperandFacts<'a> {
             && self.truth(&operands[5]) == Some(false)
     }
 
-    /// Returns the truth value of a predicate operand, if it is known.
+    /// Returns the truth value of a predicate operand; `None` if it is not known.
     pub(crate) fn truth(self, operand: &Operand) -> Option<bool> {
         let is_inverted = operand.signs.has(Signs::NOT);
         let truth = match operand.kind {
@@ -225,7 +229,7 @@ impl<'a> OperandFacts<'a> {
         truth.map(|truth| truth != is_inverted)
     }
 
-    /// Returns the truth value of a predicate that an instruction computes, if it is known.
+    /// Returns the truth value of the predicate `value`, a result of `inst`; `None` if it is not known.
     fn predicate_of_result(self, value: Value, inst: Inst) -> Option<bool> {
         let operands = self.function.operands(inst);
         let result = operands.iter().position(|operand| operand.value() == Some(value))?;
@@ -252,12 +256,12 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns an upper bound of the unsigned value of a 32-bit operand. For an operand with a modifier such as negation, the bound exceeds
-    /// 32 bits.
+    /// Returns an upper bound of the unsigned value of a 32-bit operand. The bound is at most 2^32 - 1, or `2 * (2^32 - 1)` for an operand
+    /// with a modifier such as negation.
     pub(crate) fn upper_bound(self, operand: &Operand) -> u64 {
         let any = u64::from(u32::MAX);
         if !operand.signs.is_empty() {
-            // Negation makes a 32-bit summand count as up to 2^32, so a sum with two negated summands could carry twice.
+            // Negation makes a 32-bit summand count as up to 2^32, so a sum with two negated summands can carry twice.
             return any << 1;
         }
         if let Some(number) = self.word(operand) {
@@ -280,7 +284,7 @@ impl<'a> OperandFacts<'a> {
                 used.map_or(0, |at| (1 << (8 * (at + 1))) - 1)
             }
             Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
-                // Sums have three sources; counting their depth twice limits the cost.
+                // A sum has up to three summands to analyze; counting it as two levels of depth limits the cost.
                 let Some(deeper) = deeper.deeper() else { return any };
                 operands[3..].iter().map(|source| deeper.upper_bound(source)).sum::<u64>().min(any)
             }
@@ -308,7 +312,7 @@ impl<'a> OperandFacts<'a> {
     }
 }
 
-/// Returns the result of `LOP3` with the given truth table for three words.
+/// Returns the word that a `LOP3` with this truth table computes from the words `a`, `b` and `c`.
 pub(crate) fn evaluate_logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
     let row = |row: u32| {
         let pick = |word: u32, bit: u32| if row >> bit & 1 == 1 { word } else { !word };
@@ -331,7 +335,7 @@ mod tests {
         assert_eq!(evaluate_logic(0x96, 0b1100, 0b1010, 0b1111), 0b1001, "the exclusive or of all three");
     }
 
-    /// Parses a function with these instructions. Returns it with the operands of its `KEEP`.
+    /// Parses a function that consists of the instructions `body`. Returns the function and the operands of its last instruction, `KEEP`.
     fn kept(body: &str) -> (Function, Vec<Operand>) {
         let program = format!("func kernel @k ssa {{\nbb0:\n    %0:R, %1:P = ENTRY\n{body}\n    EXIT\n}}\n");
         let function = text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0);

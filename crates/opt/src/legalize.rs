@@ -4,7 +4,7 @@
 //! is rewritten by the cheapest of these steps that gives it one:
 //!
 //! 1. **Spelling** ([`spelling`]): the same instruction as the target writes it. Descriptors of global accesses, predicate results that
-//!    must be named, mnemonics that changed between targets.
+//!    must be written, mnemonics that changed between targets.
 //! 2. **Order** ([`order`]): exchanged sources, mirrored comparisons.
 //! 3. **Moves** ([`moves`]): immediates, constant-bank words and uniform registers are first moved to a register, operand modifiers such as
 //!    negation are applied by a separate instruction, and offsets that do not fit are added to the base.
@@ -35,7 +35,7 @@ pub struct Stats {
     pub repaired: usize,
 }
 
-/// An instruction that the target cannot encode in any spelling.
+/// The error for an instruction that cannot be rewritten into one that the target can encode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegalizeError {
     /// Text of the instruction, and why it has no encoding.
@@ -71,47 +71,47 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Res
 /// Maximum number of operands of one instruction to move to registers.
 const MAX_MOVES: usize = 3;
 
-/// Maximum depth of the recursion: an inserted move may need legalization itself, and so may a move inserted for it. No deeper chain is
-/// known.
+/// Maximum depth of the recursion: an inserted move may need a move itself, and so may that one. No deeper chain is known.
 const MAX_DEPTH: usize = 3;
 
-/// Register number that stands for the result of a move while the encodability of a rewrite is tested.
+/// Register number that is used for the result of a move while the encodability of a rewrite is tested.
 const EXAMPLE_REGISTER: u16 = 8;
 
-/// Maximum number of entries of an [`EncodabilityCache`] that is kept for the next function; real programs have a few thousand.
+/// Maximum number of entries of an [`EncodabilityCache`] that is kept for the next function. Real programs need a few thousand.
 const MAX_CACHED_SHAPES: usize = 100_000;
 
-/// Caches, by shape, whether a target has an encoding form for an instruction. Results depend on shape and target only, so a cache that has
-/// seen other functions changes the compile time and never the result.
+/// Caches whether a target can encode an instruction, by the *shape* of the instruction (opcode, modifiers, kinds of operands), and the
+/// rewrites that make other shapes encodable. Results depend on shape and target only, so a cache that was used for other functions changes
+/// the compile time but never the result.
 pub struct EncodabilityCache {
     /// The GPU architecture.
     target: Target,
     /// For each shape, whether the target has an encoding form for it.
     encodable_shapes: FxHashMap<Box<[u32]>, bool>,
-    /// For each shape that becomes legal without moves: the changes of its spelling, and the index of the source order in the result of
-    /// [`order::orders`].
+    /// For each shape that can be encoded after a rewrite without moves: the changes of its spelling, and the index of its source order in
+    /// the result of [`order::orders`].
     direct_rewrites: FxHashMap<Box<[u32]>, (SpellingChanges, usize)>,
-    /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
-    /// operands, and the number of results.
+    /// For each shape that can be encoded only with moves: the rewrite. The key is the shape followed by the number of registers of each
+    /// operand, a flag for tied and fixed operands, and the number of results.
     move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
-    /// Scratch buffer for the shape that is being looked up.
+    /// Scratch buffer for the shape of the current instruction.
     shape: Vec<u32>,
 }
 
-/// A rewrite that makes an instruction legal by moving operands to registers.
+/// A rewrite that makes an instruction encodable by moving some of its operands to registers first.
 #[derive(Clone)]
 struct MoveRewrite {
-    /// The changes of mnemonic, modifiers and operands.
+    /// The changes of mnemonic, modifiers and operands that are made first.
     spelling: SpellingChanges,
-    /// Index into the result of [`order::orders`].
+    /// The order of the sources, as an index into the result of [`order::orders`].
     order: usize,
     /// Positions, in the operand list, of the operands to move.
     moved_positions: SmallVec<[usize; 4]>,
-    /// How the operands are moved.
+    /// Where the operands are moved to, and how.
     move_kind: MoveKind,
 }
 
-/// State of the pass for one function.
+/// State of legalization for one function.
 struct Legalizer {
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
@@ -124,7 +124,8 @@ struct Legalizer {
 struct MoveKind {
     /// Register file of the new register.
     file: RegFile,
-    /// Whether extra instructions also apply the operand's modifiers (negation, absolute value, inversion).
+    /// Whether extra instructions apply the operand modifiers (negation, absolute value, inversion); otherwise the rewritten instruction
+    /// has them.
     applies_signs: bool,
 }
 
@@ -137,7 +138,8 @@ const MOVE_KINDS: [MoveKind; 4] = [
 ];
 
 impl Legalizer {
-    /// Legalizes an instruction and appends the moves that it needs, then the instruction itself, to `kept`.
+    /// Makes an instruction encodable. Appends the moves that it needs, then the instruction itself, to `kept`. `depth` limits the
+    /// recursion for moves.
     fn legalize(&mut self, function: &mut Function, inst: Inst, depth: usize, kept: &mut Vec<Inst>) -> Result<(), LegalizeError> {
         let Some(opcode) = function.insts[inst].op.machine() else {
             kept.push(inst);
@@ -149,15 +151,16 @@ impl Legalizer {
             return Ok(());
         }
         let mut draft = Draft::from_inst(function, inst, opcode);
-        // `desc[URZ]` stands for an access without descriptor, but on targets with descriptors it has an encoding of its own.
+        // Instruction selection writes `desc[URZ]` for an access without descriptor, but on targets with descriptors it has an encoding of
+        // its own.
         if SystemLayout::of(self.encodability.target).descriptor.is_some()
             && let Some(plain) = spelling::without_zero_descriptor(&draft)
         {
             draft = plain.clone();
             plain.store(function, inst);
         }
-        // Where a form with a hidden descriptor exists, it is preferred even if the visible one has a form too: on sm_80 the visible form
-        // is meant for cache policies.
+        // A form with a hidden descriptor is preferred to one with a visible descriptor: on sm_80 the visible form is meant for cache
+        // policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
             && self.encodability.is_encodable(function, inst, &hidden)
         {
@@ -175,7 +178,8 @@ impl Legalizer {
         Ok(())
     }
 
-    /// Returns a legal version of an illegal draft. Appends the moves whose results it reads to `prelude`.
+    /// Returns an encodable version of a draft that the target cannot encode. Appends the moves whose results it reads to `prelude`.
+    /// `depth` 0 means that no moves may be added.
     fn make_legal(
         &mut self,
         function: &mut Function,
@@ -204,7 +208,7 @@ impl Legalizer {
         {
             return Ok(supplied);
         }
-        // No cached rewrite: try spellings and orders without moves first, and remember every draft for the search with moves.
+        // No cached rewrite: try spellings and orders without moves first, and keep every draft for the search with moves.
         let mut drafts: Vec<(SpellingChanges, usize, Draft)> = Vec::new();
         let mut spellings = SpelledDrafts::new(draft);
         for spelling in SpellingChanges::all() {
@@ -217,7 +221,7 @@ impl Legalizer {
                 drafts.push((spelling, order, ordered));
             }
         }
-        // Tries the fewest moves first; with equally many moves, the earliest spelling and order.
+        // Try the fewest moves first; with equally many moves, the earliest spelling and order.
         let moves = if depth == 0 { 0 } else { MAX_MOVES };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
@@ -239,7 +243,7 @@ impl Legalizer {
         Err(self.encoding_error(function, inst))
     }
 
-    /// Returns the error for an instruction that cannot be made legal.
+    /// Returns the error for an instruction that cannot be made encodable.
     fn encoding_error(&self, function: &Function, inst: Inst) -> LegalizeError {
         let instruction = machine::machine_instruction(function, inst, &|_| 0);
         let reason = oriole_isa::select(&instruction, self.encodability.target).err().map(|error| error.to_string());
@@ -249,7 +253,7 @@ impl Legalizer {
     }
 }
 
-/// Returns all subsets of `positions` with `count` members. Only the first 12 positions are used.
+/// Returns all subsets of `positions` with `count` members. Only the first 12 positions are considered.
 fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
     let mut subsets = Vec::new();
     for bits in 0_u32..1 << positions.len().min(12) {
@@ -260,8 +264,8 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
     subsets
 }
 
-/// Returns the draft with the example register in place of each operand to move; `None` if `move_kind` applies operand modifiers and an
-/// operand has none.
+/// Returns the draft with an example register instead of each operand to move, to test whether the target can encode the result of the
+/// move. `None` if `move_kind` applies operand modifiers and one of the operands has none.
 fn with_example_registers(draft: &Draft, moved_positions: &[usize], move_kind: MoveKind) -> Option<Draft> {
     let mut example = draft.clone();
     for &at in moved_positions {
@@ -299,29 +303,30 @@ impl EncodabilityCache {
         self.target
     }
 
-    /// Moves the cache into the state of a pass, which [puts it back](Self::put_back).
+    /// Moves the cache out, for a pass that needs to own it; leaves an empty cache. [`put_back`](Self::put_back) undoes this.
     pub(crate) fn take(&mut self) -> EncodabilityCache {
         std::mem::replace(self, EncodabilityCache::new(self.target))
     }
 
-    /// Moves the cache back to `place` for later functions, unless it has grown too large.
+    /// Moves the cache back to `place` for later functions, or drops it if it has grown too large.
     pub(crate) fn put_back(self, place: &mut EncodabilityCache) {
         if self.encodable_shapes.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_CACHED_SHAPES {
             *place = self;
         }
     }
 
-    /// Returns whether the target has an encoding form for an instruction without changes.
+    /// Returns whether the target can encode an instruction as it is.
     fn is_legal(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
         self.is_shape_encodable(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
 
-    /// Returns whether the target has a form for the draft, under the guard of `inst`.
+    /// Returns whether the target can encode the draft of an instruction, under the guard of `inst`.
     pub(crate) fn is_encodable(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
         self.is_shape_encodable(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
-    /// Returns whether the target has an encoding form for an instruction with this shape; caches the answer.
+    /// Returns whether the target can encode an instruction with this opcode, these modifiers and operands, and the guard of `inst`; caches
+    /// the answer.
     fn is_shape_encodable(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&is_encodable) = self.encodable_shapes.get(self.shape.as_slice()) {
@@ -333,8 +338,8 @@ impl EncodabilityCache {
         is_encodable
     }
 
-    /// Computes the shape of an instruction, the key of the cache (opcode, modifiers, kinds of the operands and of the guard), in the scratch
-    /// buffer, and returns it.
+    /// Computes the shape of an instruction, which is the key of the cache (opcode, modifiers, kinds of the operands and of the guard).
+    /// Returns it in the scratch buffer.
     fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
         self.shape.clear();
         append_shape(function, opcode, modifiers, operands, &mut self.shape);
@@ -343,13 +348,13 @@ impl EncodabilityCache {
         &self.shape
     }
 
-    /// Returns whether the target has a form for an unguarded draft. Rarely called, so not cached.
+    /// Returns whether the target can encode a draft without a guard. Rarely called, so the answer is not cached.
     fn has_form(&self, function: &Function, draft: &Draft) -> bool {
         machine::operands_fit(function, draft.opcode, &draft.modifiers, None, &draft.operands, self.target)
     }
 }
 
-/// Appends the shape of an instruction to `shape`: everything that decides whether a form exists, except the guard.
+/// Appends the shape of an instruction to `shape`: everything that determines whether it can be encoded, except the guard.
 fn append_shape(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
     shape.push(opcode as u32);
     shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
@@ -367,19 +372,19 @@ fn append_shape(function: &Function, opcode: Opcode, modifiers: &Symbols, operan
     }
 }
 
-/// Returns a set of operand modifiers (negation, two inversions, absolute value) as four bits.
+/// Returns a set of operand modifiers as four bits: negation, bitwise NOT, predicate NOT and absolute value, the last in the lowest bit.
 fn modifier_bits(signs: Signs) -> u32 {
     let bits = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(signs.has(sign)));
     bits.iter().fold(0, |bits, sign| bits << 1 | sign)
 }
 
-/// Returns the index of a modifier in the table of all symbols.
+/// Returns the index of a symbol, such as a modifier, in the table of all symbols.
 fn symbol_number(symbol: Symbol) -> u32 {
     u32::from(symbol.number())
 }
 
-/// Returns 20 bits that identify an operand's kind and the properties that an encoding may depend on: the register number, or an integer's
-/// numbers of significant bits and of trailing zeros.
+/// Returns 20 bits that identify the kind of an operand and the properties that an encoding may depend on: for a register its file and
+/// number, for an integer the numbers of its significant bits and of its trailing zeros.
 #[inline]
 fn kind_code(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: RegFile, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
@@ -408,7 +413,7 @@ mod tests {
 
     use super::{Operand, append_shape, kind_code, subsets};
 
-    /// The shape of a set of scoreboards depends only on the highest scoreboard in it: its index plus one, and 0 for the empty set.
+    /// The shape of a set of scoreboards contains only the highest scoreboard in it: its index plus one, or 0 for the empty set.
     #[test]
     fn shape_of_a_scoreboard_set_is_its_highest_member() {
         let function = Function::new("test", FunctionKind::Kernel);
@@ -416,8 +421,8 @@ mod tests {
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
     }
 
-    /// Operands that need different encodings have different shapes. Each kind has its own number above bit 16; bits from 20 on stay free
-    /// for the role and the modifiers of the operand.
+    /// Operands that need different encodings have different shapes. Each kind of operand has its own number from bit 16 on; bits from 20
+    /// on stay free for the role and the modifiers of the operand.
     #[test]
     fn shapes_tell_operands_apart() {
         let mut function = Function::new("test", FunctionKind::Kernel);

@@ -32,7 +32,7 @@ pub struct Stats {
     pub merged: usize,
 }
 
-/// Turns repeated computations of a function into copies.
+/// Replaces repeated computations by copies of the first result, in a whole function (common-subexpression elimination).
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);
@@ -45,19 +45,20 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     merger.stats
 }
 
-/// State of the pass for one function.
+/// State of common-subexpression elimination for one function.
 struct Merger {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
-    /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
-    /// current block, or if its computation differs and only the hash is the same.
+    /// For each hash of a computation, the latest instruction with this hash, and its block. An entry is overwritten if its block does not
+    /// dominate the current block, or if its computation differs and only the hash is the same.
     candidates: FxHashMap<u64, (Block, Inst)>,
     /// Numbers of changes made so far.
     stats: Stats,
 }
 
 impl Merger {
-    /// Merges the instructions of one block. All dominators of the block must have been visited.
+    /// Replaces the instructions of one block that repeat an earlier computation by copies. All dominators of the block must have been
+    /// visited.
     fn merge_in_block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
@@ -65,12 +66,12 @@ impl Merger {
                 continue;
             }
             let hash = self.hash_of(function, inst);
-            // Constants are only reused within their block, to keep their live ranges short.
+            // The constant of a constant load is only reused within its block, to keep its live range short.
             let is_usable = |earlier: Block| earlier == block || dominators.dominates(earlier, block) && !is_constant_load(function, inst);
             let known = self.candidates.get(&hash).filter(|known| is_usable(known.0));
             match known.filter(|known| self.are_same(function, known.1, inst)) {
                 Some(&(_, earlier)) => {
-                    // The merged result may be contracted only if both results may.
+                    // The earlier instruction may be contracted into a multiply-add only if both instructions may.
                     function.insts[earlier].may_contract &= function.insts[inst].may_contract;
                     make_copy(function, inst, earlier);
                     self.stats.merged += 1;
@@ -80,7 +81,8 @@ impl Merger {
         }
     }
 
-    /// Returns a hash of the opcode, modifiers, result classes and sources of an instruction. [`Merger::are_same`] compares them exactly.
+    /// Returns a hash of the opcode, modifiers, result classes and sources of an instruction. Instructions with equal hashes may still
+    /// differ; [`Merger::are_same`] compares them.
     fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];
@@ -109,7 +111,7 @@ impl Merger {
             && sources.iter().zip(other_sources).all(|(a, b)| self.without_copies(function, a) == self.without_copies(function, b))
     }
 
-    /// Returns the operand with a value that is a copy replaced by the copied value.
+    /// Returns an operand that reads the original value instead of a copy of it; other operands are returned unchanged.
     fn without_copies(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
@@ -118,12 +120,12 @@ impl Merger {
     }
 }
 
-/// Returns the register class of a result; `None` for a result that is not written. Equal computations have equal result classes.
+/// Returns the register class of a result; `None` if the result is not written.
 fn result_class(function: &Function, result: &Operand) -> Option<Class> {
     result.value().map(|value| function.values[value])
 }
 
-/// Returns whether an instruction has no side effects and always computes the same results from the same sources.
+/// Returns whether an instruction has no guard and no side effects, and always computes the same results from the same sources.
 pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_pure = match data.op {
@@ -136,7 +138,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
             Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_invariant_register),
             _ => false,
         },
-        // A pack of constants is usually overwritten by its reader, so a shared pack would have to be copied for each reader.
+        // The instruction that reads a pack of constants usually overwrites it, so a shared pack would have to be copied for each reader.
         Op::Pseudo(Pseudo::Pack) => function.sources(inst).iter().any(|source| source.value().is_some()),
         Op::Pseudo(_) => false,
     };
@@ -155,7 +157,7 @@ pub(crate) fn is_constant_load(function: &Function, inst: Inst) -> bool {
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }
 
-/// Turns an instruction into a copy of the results of an earlier one. Results that are not written get no copy.
+/// Replaces an instruction by a copy of the results of an earlier one. Results that are not written get no copy.
 fn make_copy(function: &mut Function, inst: Inst, earlier: Inst) {
     let pairs: SmallVec<[(Operand, Operand); 3]> = function
         .results(inst)

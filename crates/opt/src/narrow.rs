@@ -30,8 +30,7 @@ use crate::rewrite::single_register;
 /// Bit mask for the lower 32-bit word of a register pair.
 const LOW_WORD: u8 = 1;
 
-/// Bit mask for both 32-bit words of a register pair. For a value of any other width, whose words are not told apart, it stands for all of
-/// them.
+/// Bit mask for both 32-bit words of a register pair. For values of other widths, whose words are not distinguished, it means all words.
 const ALL_WORDS: u8 = 3;
 
 /// Numbers of changes that the pass made to a function.
@@ -41,7 +40,7 @@ pub struct Stats {
     pub narrowed: usize,
 }
 
-/// Narrows 64-bit values to 32 bits in a whole function.
+/// Replaces 64-bit values of which only the lower half is read by 32-bit values, in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
     if !insts.iter().any(|&inst| match_narrowable(function, inst, target).is_some()) {
@@ -89,8 +88,8 @@ enum HalfDependence {
     Product,
 }
 
-/// Matches an instruction that can be narrowed to compute the lower half only. Returns how its halves depend on its sources, and the value
-/// that it defines.
+/// Matches an instruction that could be replaced by one that computes only the lower half of its 64-bit result. Returns how the halves of
+/// the result depend on the sources, and the result.
 fn match_narrowable(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
@@ -125,12 +124,12 @@ fn match_narrowable(function: &Function, inst: Inst, target: Target) -> Option<(
     Some((kind, part.value))
 }
 
-/// Returns a placeholder for the 32-bit result of a narrowed instruction, to test whether that is encodable.
+/// Returns an example register for the 32-bit result of a narrowed instruction, to test whether the instruction can be encoded.
 fn placeholder_word() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: 4, count: 1 })
 }
 
-/// Returns the lower half of a register pair.
+/// Returns the lower half of an operand that is a register pair; other operands are returned unchanged.
 fn low_word(operand: Operand) -> Operand {
     match operand.kind {
         OperandKind::Value(part) => Operand { kind: OperandKind::Value(single_register(part, 0)), ..operand },
@@ -138,16 +137,16 @@ fn low_word(operand: Operand) -> Operand {
     }
 }
 
-/// The words of values that are read, and the instructions that are live.
+/// Which words of each value are read, and which instructions are live.
 struct WordDemand {
-    /// For each value, the mask of the words that are read ([`LOW_WORD`], [`ALL_WORDS`]).
+    /// For each value, the bit mask of the words that live instructions read: 0, [`LOW_WORD`] or [`ALL_WORDS`].
     read_words: Vec<u8>,
-    /// For each instruction, whether it has an effect or defines a word that is read.
+    /// For each instruction, whether it has a side effect or defines a word that is read.
     is_live: Vec<bool>,
 }
 
 impl WordDemand {
-    /// Computes the words read and the live instructions of a function.
+    /// Finds the words that are read, starting from the instructions with side effects.
     fn compute(function: &Function, insts: &[Inst], target: Target) -> WordDemand {
         let definitions = Definitions::compute(function);
         let mut demand = WordDemand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
@@ -178,7 +177,7 @@ impl WordDemand {
     fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
         let mask = if function.values[value] == Class::R2 { mask & ALL_WORDS } else { ALL_WORDS };
         let old = self.read_words[value.position()];
-        // A value of which only the upper half is read counts as read completely: only lower halves can be computed alone.
+        // A value of which only the upper half is read counts as read completely, because only the lower half can be computed alone.
         let new = if (old | mask) == LOW_WORD { LOW_WORD } else { ALL_WORDS };
         if new != old {
             self.read_words[value.position()] = new;
@@ -187,8 +186,8 @@ impl WordDemand {
     }
 }
 
-/// Replaces an instruction by one that computes only the lower half of its result, into `new`. `narrowed` has the 32-bit value of each
-/// narrowed pair.
+/// Replaces an instruction by one that computes only the lower half of its result, into the 32-bit value `new`. `narrowed` maps each
+/// narrowed 64-bit value to the 32-bit value that replaces it.
 fn narrow_inst(function: &mut Function, inst: Inst, kind: HalfDependence, new: Value, narrowed: &FxHashMap<Value, Value>) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     operands[0].kind = OperandKind::Value(function.whole(new));

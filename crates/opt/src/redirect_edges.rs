@@ -4,9 +4,9 @@ use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo};
 use oriole_isa::{Opcode, Symbols};
 use smallvec::SmallVec;
 
-/// Redirects the edges from `predecessors` to `block` through a new block, and returns the new block. The phis of `block` are split: the
-/// new block gets a phi for the operands of the redirected edges, unless these are all the same. The new block is placed after the last of
-/// the predecessors in the layout.
+/// Inserts a new block on the edges from `predecessors` to `block`, and returns the new block. The phis of `block` are split: the new block
+/// gets a phi for the operands of the redirected edges, unless these operands are all the same. The new block comes after the last of the
+/// predecessors in the layout.
 pub(crate) fn redirect_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
     let new_block = split_edges(function, block, predecessors);
     let last = function.layout.iter().rposition(|other| predecessors.contains(other)).unwrap_or(0);

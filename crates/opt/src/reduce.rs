@@ -27,7 +27,7 @@ pub struct Stats {
     pub counters: usize,
 }
 
-/// Rewrites the atomic operations of a whole function.
+/// Replaces atomic operations whose old value is not read by cheaper instructions, in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut stats = Stats::default();
     let is_candidate = |function: &Function, inst: Inst| {
@@ -46,14 +46,15 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             _ => stats.counters += usize::from(make_counter(function, &definitions, inst, target)),
         }
     }
-    // The register with the addend 1 may have no readers now.
+    // The instruction that loads the constant 1 may be dead now.
     if stats.counters > 0 {
         dead::run(function, target);
     }
     stats
 }
 
-/// Replaces an `ATOMG` by a reduction, if the target has one for this operation. Returns whether it did.
+/// Replaces an `ATOMG` whose result is not read by a reduction (`RED`, `REDG`), if the target has one for this operation. Returns whether
+/// the instruction was replaced.
 fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
     let opcode = if Opcode::REDG.exists_on(target) { Opcode::REDG } else { Opcode::RED };
     let modifiers = Symbols::from_slice(&function.insts[inst].modifiers);
@@ -63,7 +64,7 @@ fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
     replace(function, inst, opcode, modifiers, function.sources(inst).iter().copied().collect(), 0, target)
 }
 
-/// Replaces an `ATOMS` that adds 1, or increments without a limit, by `ATOMS.POPC.INC`. Returns whether it did.
+/// Replaces an `ATOMS` that adds 1, or increments without a limit, by `ATOMS.POPC.INC`. Returns whether the instruction was replaced.
 fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     let Some(value) = operands.pop().filter(|operand| operand.role == Role::Plain) else { return false };
@@ -82,7 +83,8 @@ fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, 
     replace(function, inst, Opcode::ATOMS, modifiers, operands, 1, target)
 }
 
-/// Replaces an instruction if the target can encode the new one. Returns whether it did.
+/// Overwrites an instruction with a new opcode, modifiers and operands if the target can encode the result. Returns whether it was
+/// overwritten.
 fn replace(
     function: &mut Function,
     inst: Inst,

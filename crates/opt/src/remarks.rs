@@ -47,7 +47,7 @@ impl Remarks {
         }
     }
 
-    /// Removes a pass' remarks about code that it did not change. Called before a pass runs again over the same code.
+    /// Removes the remarks of a pass about code that it did not change. Called before the pass runs again on the same code.
     pub(crate) fn forget_missed(&mut self, pass: &str) {
         if let Some(list) = &mut self.list {
             list.retain(|remark| remark.is_applied || remark.pass != pass);
@@ -60,7 +60,7 @@ impl Remarks {
     }
 }
 
-/// Returns the source location of the first instruction of a block that has one; the default location if none has.
+/// Returns the source location of the first instruction of a block that has a location; the default location if no instruction has one.
 pub(crate) fn location_of(function: &Function, block: Block) -> Location {
     let mut locations = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location);
     locations.find(|location| location.statement != 0).unwrap_or_default()

@@ -20,37 +20,37 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Creates a draft from `inst`: its modifiers and operands, with the given opcode.
+    /// Creates a draft with the modifiers and operands of `inst` and the given opcode.
     pub(crate) fn from_inst(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
         Draft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }
     }
 
-    /// Overwrites `inst` with the draft; guard and location stay.
+    /// Overwrites `inst` with the draft; the guard and the source location stay.
     pub(crate) fn store(self, function: &mut Function, inst: Inst) {
         function.insts[inst].op = Op::Machine(self.opcode);
         function.insts[inst].modifiers = self.modifiers;
         function.set_operands(inst, &self.operands, self.result_count);
     }
 
-    /// Returns the operand positions of the plain sources (no address terms, no tied operands), in the order in which the machine numbers
-    /// them.
+    /// Returns the operand numbers of the plain sources, that is, all sources except parts of addresses and tied operands. Their order is
+    /// that of the sources in the machine encoding.
     pub(crate) fn plain_sources(&self) -> SmallVec<[usize; 6]> {
         (self.result_count..self.operands.len()).filter(|&at| self.operands[at].role == Role::Plain).collect()
     }
 
-    /// Returns whether the instruction has a modifier.
+    /// Returns whether the draft has a modifier.
     pub(crate) fn has(&self, modifier: Symbol) -> bool {
         self.modifiers.contains(&modifier)
     }
 }
 
-/// New instructions to insert before an instruction, in order. All get the source location of that instruction.
+/// A list of new instructions that are to be inserted before an instruction. All get the source location of that instruction.
 pub(crate) struct Prelude {
     /// Source location of the new instructions.
     location: Location,
-    /// The new instructions in order.
+    /// The new instructions, in the order of execution.
     pub(crate) insts: SmallVec<[Inst; 4]>,
 }
 
@@ -83,7 +83,7 @@ impl Prelude {
         result
     }
 
-    /// Appends a `PACK` of several operands into one new value and returns that value. A single operand is returned as it is.
+    /// Appends a `PACK` of 32-bit operands into one new value, and returns that value. A single operand is returned as it is.
     pub(crate) fn pack(&mut self, function: &mut Function, file: RegFile, parts: &[Operand]) -> Operand {
         if let [single] = parts {
             return *single;
@@ -105,12 +105,12 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns register `number` of `part`, counted from 0, as a part of one register.
+/// Returns the register with index `number` (from 0) in `part`, as a part of one register.
 pub(crate) fn single_register(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }
 
-/// Replaces the uses of values in the whole function; `replacements` has the new operand for each value to replace.
+/// Replaces all uses of some values in a function; `replacements` maps each value to the operand that replaces it.
 pub(crate) fn replace_uses(function: &mut Function, replacements: &FxHashMap<Value, Operand>) {
     if replacements.is_empty() {
         return;

@@ -7,20 +7,20 @@
 //! `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
 //!
 //! Programs request both with `wgmma.wait_group` and `wgmma.fence`. Where the program does not, or where the register allocator moved or
-//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`SyncRemark`]. A wait costs the
-//! overlap of the product with other code, which is why it is reported.
+//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`SyncRemark`]. A wait costs time,
+//! because the product no longer overlaps with other code; that is why it is reported.
 //!
 //! ```text
 //! R24:R27 = HGMMA.64x8x16.F32 gdesc[UR4:UR7], (else R24:R27), UPT, gsb0
 //! R2 = FADD R24, R25                  // R24 is in flight: WARPGROUP.DEPBAR.LE gsb0, 0x0 is inserted before
 //! ```
 //!
-//! A forward analysis over the blocks computes the registers in flight, each with the number of groups that have ended since: a wait that
-//! leaves that many groups pending is enough. Where paths meet, the smaller number holds. The analysis terminates because the state of a
-//! block changes in one direction only; in practice two or three sweeps are enough.
+//! A forward analysis over the blocks computes the registers in flight, each with the number of groups that have ended since its product: a
+//! wait that leaves that many groups pending is enough. Where paths meet, the smaller number counts. The analysis terminates because the
+//! state of a block changes in one direction only; in practice two or three sweeps are enough.
 //!
-//! Selection ends each group with an empty product: one that computes nothing (all operands are `RZ`) and names `gsb0`. This pass makes the
-//! last real product of the group name `gsb0` instead, if that is in the same block.
+//! Instruction selection ends each group with an empty product, which computes nothing (all operands are `RZ`) and names `gsb0`. If the
+//! last real product of the group is in the same block, this pass makes it name `gsb0` instead.
 //!
 //! **Before**: physical registers, final order of instructions. **After**: the same with all waits and fences.
 
@@ -35,7 +35,7 @@ const GENERAL_REGISTERS: usize = 256;
 /// Largest number of pending groups of matrix products that `WARPGROUP.DEPBAR` can name.
 const MAX_PENDING_GROUPS: u8 = 7;
 
-/// A wait or fence that the pass inserted.
+/// A report about a wait or fence that the pass inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SyncRemark {
     /// Source location of the instruction that needs the wait or fence.
@@ -49,7 +49,8 @@ pub struct SyncRemark {
 pub enum SyncReason {
     /// An ordinary instruction reads or writes a register of a matrix product in flight.
     Access,
-    /// A matrix product uses registers of an earlier product in another shape or role (accumulator or source).
+    /// A matrix product uses a register that an earlier product in flight uses with another shape or in another role (accumulator or
+    /// source).
     OtherShape,
     /// The function calls another one, returns or ends while a matrix product is in flight.
     ControlTransfer,
@@ -57,7 +58,7 @@ pub enum SyncReason {
     Fence,
 }
 
-/// Inserts the waits and fences that a function needs, and returns a remark for each, in the order of the code.
+/// Inserts the waits and fences that the asynchronous matrix products of a function need. Returns a remark for each, in code order.
 pub fn run(function: &mut Function) -> Vec<SyncRemark> {
     let has_products =
         function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst)));
@@ -85,7 +86,7 @@ pub fn run(function: &mut Function) -> Vec<SyncRemark> {
     remarks
 }
 
-/// Computes the register state at the start of each block; `None` for unreachable blocks.
+/// Computes, for each block, the state of the registers at its start; `None` for unreachable blocks.
 fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<RegisterState>> {
     let mut entries: IndexVec<Block, Option<RegisterState>> = IndexVec::filled(function.blocks.len(), None);
     entries[function.entry()] = Some(RegisterState::at_entry());
@@ -111,11 +112,11 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
     entries
 }
 
-/// Numbers the chains. A chain is the set of matrix products of the same shape with the same accumulator, which may follow each other
-/// without a wait.
+/// Assigns numbers to chains. A chain is the set of all matrix products with the same shape and the same accumulator registers; these may
+/// follow each other without a wait.
 #[derive(Default)]
 struct Chains {
-    /// For each combination of shape, first register and number of registers of the accumulator, the number of the chain.
+    /// Maps a shape, and the first register and number of registers of an accumulator, to the number of the chain.
     chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
@@ -123,24 +124,25 @@ struct Chains {
 const MIXED_CHAINS: u32 = 0;
 
 impl Chains {
-    /// Returns the number of the chain of matrix products with a shape and an accumulator; a new number for a new chain.
+    /// Returns the number of the chain of matrix products with this shape and this accumulator (first register, number of registers). A new
+    /// chain gets a new number.
     fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
         let next = self.chain_numbers.len() as u32 + 1;
         *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
 }
 
-/// The last asynchronous matrix product in flight that uses a register.
+/// The last asynchronous matrix product in flight that uses a certain register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct InFlightProduct {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
     chain_number: Option<u32>,
-    /// Number of groups that ended after the group of the product: a wait that leaves this many pending waits for the product. `None` if
-    /// the group has not ended.
+    /// Number of groups that ended after the group of the product; a wait that leaves at most this many groups pending waits for the
+    /// product. `None` if the group of the product has not ended.
     newer_groups: Option<u8>,
 }
 
-/// Data-flow state at a point of the code, by general register.
+/// The state of all general registers at a point of the code, for the data-flow analysis.
 #[derive(Clone, PartialEq, Eq)]
 struct RegisterState {
     /// For each register, the last product in flight that uses it; `None` if there is none.
@@ -154,15 +156,15 @@ struct RegisterState {
 /// The waits and fences to insert before an instruction.
 #[derive(Default)]
 struct Insertions {
-    /// Whether an empty matrix product is inserted first, which ends the open group so that a wait can name the group.
+    /// Whether to insert an empty matrix product first. It ends the open group, so that a wait can wait for the group.
     ends_group: bool,
-    /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
+    /// The wait to insert: the maximum number of groups that may stay pending, and the reason. `None` if no wait is needed.
     wait: Option<(u8, SyncReason)>,
-    /// Whether a fence (`WARPGROUP.ARRIVE`) is inserted.
+    /// Whether to insert a fence (`WARPGROUP.ARRIVE`).
     inserts_fence: bool,
 }
 
-/// Consecutive general registers.
+/// A range of consecutive general registers.
 #[derive(Clone, Copy)]
 struct GeneralRegisters {
     /// Number of the first register.
@@ -186,16 +188,17 @@ impl GeneralRegisters {
     }
 }
 
-/// The conflicts of one instruction with matrix products in flight: they determine the wait before the instruction.
+/// A summary of the registers that an instruction uses and that are in use by matrix products in flight. It determines the wait before the
+/// instruction.
 struct FlightConflicts {
-    /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
+    /// Maximum number of groups that may stay pending when the instruction executes; `None` if there is no conflict.
     max_pending_groups: Option<u8>,
-    /// Whether a conflicting register belongs to a group that has not ended, which no wait can name yet.
+    /// Whether a conflicting product belongs to a group that has not ended, for which no wait is possible yet.
     is_open: bool,
 }
 
 impl FlightConflicts {
-    /// Adds the conflict with one register in flight.
+    /// Adds the conflict with one matrix product in flight.
     fn add(&mut self, flight: InFlightProduct) {
         match flight.newer_groups {
             Some(pending) => self.max_pending_groups = Some(self.max_pending_groups.map_or(pending, |old| old.min(pending))),
@@ -243,8 +246,7 @@ impl RegisterState {
         is_changed
     }
 
-    /// Determines the waits and fences to insert before an instruction and returns them. Updates the state for them and for the
-    /// instruction.
+    /// Returns the waits and fences to insert before an instruction. Updates the state for these and for the instruction itself.
     fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let Op::Machine(opcode) = function.insts[inst].op else { return Insertions::default() };
         if opcode.is_warpgroup_product() {
@@ -260,7 +262,7 @@ impl RegisterState {
         self.transfer_ordinary(function, inst, opcode)
     }
 
-    /// Does the work of [`RegisterState::transfer`] for an instruction that is not a warpgroup matrix product.
+    /// Does the work of [`RegisterState::transfer`] for an instruction other than a warpgroup matrix product, a wait or a fence.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
@@ -375,7 +377,8 @@ impl RegisterState {
 }
 
 impl Insertions {
-    /// Creates the instructions to insert before `inst`, and appends a remark for each to `remarks`.
+    /// Creates and returns the instructions to insert before `inst`. Appends a remark for the wait, or for the fence if there is no wait,
+    /// to `remarks`.
     fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<SyncRemark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();
@@ -399,12 +402,12 @@ impl Insertions {
     }
 }
 
-/// Returns the symbol with this spelling; the instruction table contains all spellings that this file uses.
+/// Returns the symbol with this spelling. All spellings that this file uses are in the instruction table.
 fn symbol(spelling: &str) -> Symbol {
     Symbol::find(spelling).unwrap_or_else(|| panic!("no symbol is spelled {spelling}"))
 }
 
-/// Returns a new empty matrix product, which computes nothing and only ends a group of products.
+/// Creates an empty matrix product, which computes nothing and only ends a group of products.
 pub(crate) fn new_group_end(function: &mut Function) -> Inst {
     let zero = Operand::RZ;
     let operands = [
@@ -422,14 +425,14 @@ pub(crate) fn new_group_end(function: &mut Function) -> Inst {
     inst
 }
 
-/// Returns a new `WARPGROUP.DEPBAR` that waits until at most `pending` groups are pending.
+/// Creates a `WARPGROUP.DEPBAR` that waits until at most `pending` groups of matrix products are pending.
 pub(crate) fn new_wait(function: &mut Function, pending: u8) -> Inst {
     let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
     let operands = [symbol("gsb0").into(), i64::from(pending).into()];
     function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
 }
 
-/// Returns a new `WARPGROUP.ARRIVE`.
+/// Creates a `WARPGROUP.ARRIVE`.
 pub(crate) fn new_fence(function: &mut Function) -> Inst {
     function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
 }
@@ -444,7 +447,8 @@ pub(crate) fn ends_group(function: &Function, inst: Inst) -> bool {
     function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol("gsb0")))
 }
 
-/// Makes the last matrix product of each group end the group, and removes the empty product that ended it, if both are in one block.
+/// If a group is ended by an empty matrix product and the last real product of the group is in the same block, ends the group with the real
+/// product, and removes the empty one.
 fn end_groups_at_products(function: &mut Function) {
     for block in function.layout.clone() {
         let mut last: Option<Inst> = None;
@@ -468,7 +472,7 @@ fn end_groups_at_products(function: &mut Function) {
     }
 }
 
-/// Removes each fence after which another fence of the block comes before any matrix product.
+/// Removes each fence that is followed by another fence of the same block before any matrix product.
 fn remove_superseded_fences(function: &mut Function) {
     for block in function.layout.clone() {
         let mut insts = std::mem::take(&mut function.blocks[block].insts);

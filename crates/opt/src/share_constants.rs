@@ -14,15 +14,15 @@
 //!       @%q BRA bb1
 //! ```
 //!
-//! The moves of one constant become one move, in the nearest block that dominates the loop and is outside of it and of other loops that do
-//! not contain it. Moving it there is correct even if the loop is not entered: a move has no side effects.
+//! The moves of one constant become one move, in the nearest block that dominates the loop, is outside of it, and is in no other loop
+//! unless that loop contains this one. Moving it there is correct even if the loop is not entered: a move has no side effects.
 //!
 //! The constant occupies a register during the whole loop, so it must save enough moves ([`MAX_LOOP_INSTS_PER_SAVED_MOVE`]), and the number
 //! of constants is limited ([`MAX_CONSTANTS`]); the register allocator repeats the move where registers are scarce. A constant that is an
 //! element of a tuple, an input of a phi or the old content of a result stays where it is: its register changes, so the move would only
 //! become a copy.
 //!
-//! Inner loops come first, and what was moved out of one may then be moved out of the loop around it.
+//! Inner loops come first. A move that was moved out of an inner loop may then be moved out of the loop around it.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. Linear in the size of the function times the depth of its loops.
 
@@ -36,17 +36,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::loop_analyses::LoopAnalyses;
 use crate::rewrite::replace_uses;
 
-/// Maximum number of constants that are loaded before one loop.
+/// Maximum number of constants to load before one loop.
 const MAX_CONSTANTS: usize = 8;
 
-/// Maximum number of instructions of a loop for each move that keeping a constant in a register saves. In a longer loop, sharing saves less
-/// than about one percent of the instructions, which is not worth a register.
+/// Maximum number of instructions that a loop may have for each move saved by keeping a constant in a register. In a longer loop, less than
+/// about one percent of the instructions is saved, which is not worth a register.
 const MAX_LOOP_INSTS_PER_SAVED_MOVE: usize = 100;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of moves that are no longer in their loop.
+    /// Number of moves that were removed from loops.
     pub moves: usize,
 }
 
@@ -54,18 +54,18 @@ pub struct Stats {
 struct LoopConstant {
     /// The bits of the constant.
     bits: u32,
-    /// The moves in the loop: each instruction with its result.
+    /// The instructions in the loop that move the constant to a register, each with its result.
     moves: Vec<(Inst, Value)>,
 }
 
-/// Moves the constants of the loops of a function before the loops.
+/// Moves the loads of constants out of the loops of a function, and merges those of equal constants.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let mut stats = Stats::default();
     let Some(LoopAnalyses { loops, dominators, .. }) = LoopAnalyses::compute(function) else { return stats };
     let fixed = values_kept_in_loops(function);
-    // For each block before a loop and each constant, the result of the move that was put there.
+    // For each block before a loop and each constant, the result of the move that was moved to this block.
     let mut moved: FxHashMap<(Block, u32), Value> = FxHashMap::default();
-    // For each result of a deleted move, the value that replaces it, which may be replaced itself.
+    // Maps each result of a deleted move to the value that replaces it, which may be replaced itself.
     let mut replaced: FxHashMap<Value, Value> = FxHashMap::default();
     for id in loops.iter().rev().filter(|&id| !loops.get(id).is_irreducible) {
         let Some(before) = nearest_block_before(&dominators, &loops, id) else { continue };
@@ -98,7 +98,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns the nearest block that dominates a loop, is outside of the loop, and is in no other loop that does not contain the loop.
+/// Returns the nearest block that dominates a loop, is outside of it, and is in no other loop unless that loop contains this one.
 fn nearest_block_before(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let is_outside = |block: Block| !loops.contains(id, block) && loops.innermost(block).is_none_or(|other| loops.contains(other, header));
@@ -109,8 +109,8 @@ fn nearest_block_before(dominators: &Dominators, loops: &Loops, id: LoopId) -> O
     Some(block)
 }
 
-/// Returns the values whose moves stay in the loop: those that a phi, a tuple or another pseudo-instruction reads, and those whose register
-/// an instruction overwrites.
+/// Returns the values whose moves must stay in the loop: those that a phi, a pack or another pseudo-instruction reads, and those whose
+/// register an instruction overwrites.
 fn values_kept_in_loops(function: &Function) -> FxHashSet<Value> {
     let mut fixed = FxHashSet::default();
     for inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -121,7 +121,8 @@ fn values_kept_in_loops(function: &Function) -> FxHashSet<Value> {
     fixed
 }
 
-/// Returns the constants of a loop whose sharing saves enough moves, those with the most moves first.
+/// Returns the constants of a loop that are worth moving out of it, those with the most moves first. The moves of the values in `fixed` are
+/// ignored.
 fn constants_to_move(function: &Function, loops: &Loops, id: LoopId, fixed: &FxHashSet<Value>) -> Vec<LoopConstant> {
     let mut found: Vec<LoopConstant> = Vec::new();
     let mut places: FxHashMap<u32, usize> = FxHashMap::default();
@@ -138,13 +139,13 @@ fn constants_to_move(function: &Function, loops: &Loops, id: LoopId, fixed: &FxH
         }
     }
     found.retain(|constant| constant.moves.len() * MAX_LOOP_INSTS_PER_SAVED_MOVE >= instructions);
-    // The sort is stable: of constants with equally many moves, the first in the code are taken.
+    // The sort is stable: of constants with equally many moves, those that come first in the code are kept.
     found.sort_by_key(|constant| Reverse(constant.moves.len()));
     found.truncate(MAX_CONSTANTS);
     found
 }
 
-/// Returns the constant that an unguarded instruction moves to a general register, and its result; `None` for other instructions.
+/// If an unguarded instruction moves a constant to a general register, returns the constant and the result; otherwise `None`.
 fn moved_constant(function: &Function, inst: Inst) -> Option<(u32, Value)> {
     let data = &function.insts[inst];
     let ([result], [source]) = (function.results(inst), function.sources(inst)) else { return None };

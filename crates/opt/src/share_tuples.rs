@@ -24,13 +24,13 @@ use smallvec::SmallVec;
 
 use crate::{dead, forward};
 
-/// Number of registers of the longest tuple that is considered; longer ones are matrices, not coordinates.
+/// Maximum number of registers of a tuple that the pass considers; longer tuples are matrices, not coordinates.
 const MAX_TUPLE_REGISTERS: usize = 4;
 
-/// The elements of a tuple.
+/// The elements of a tuple, in register order.
 type TupleElements = SmallVec<[OperandKind; MAX_TUPLE_REGISTERS]>;
 
-/// Shares the tuples of a whole function. Returns the number of tuples that became parts of others.
+/// Where a tuple of coordinates is the start of a longer tuple, reads the longer one instead. Returns the number of tuples replaced.
 pub fn run(function: &mut Function, target: Target) -> usize {
     let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
     let has_fetch = |block: &&Block| function.blocks[**block].insts.iter().any(|&inst| is_fetch(inst));
@@ -47,9 +47,9 @@ pub fn run(function: &mut Function, target: Target) -> usize {
     shared
 }
 
-/// Makes tuples of a block the first part of longer tuples of the block. Returns the number of tuples that became parts of others.
+/// Replaces tuples of a block by the first registers of longer tuples of the block. Returns the number of tuples replaced.
 fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
-    // For the first elements of each tuple (two or more, but not all), the first pack of the block that starts with them.
+    // Maps the first elements of each tuple (two or more, but not all) to the first pack of the block that starts with these elements.
     let mut longer: FxHashMap<TupleElements, Inst> = FxHashMap::default();
     let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
     for (place, &inst) in function.blocks[block].insts.iter().enumerate() {
@@ -119,14 +119,14 @@ fn is_aligned_as(function: &Function, long: Inst, short: Inst) -> bool {
     matches!((align(long), align(short)), (Some(long), Some(short)) if long % short == 0)
 }
 
-/// Returns, for each value that a block defines, the instruction that defines it.
+/// Returns, for each value that is defined in a block, the instruction that defines it.
 fn definitions_in(function: &Function, block: Block) -> FxHashMap<oriole_ir::Value, Inst> {
     let insts = &function.blocks[block].insts;
     insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
 }
 
-/// Returns the instructions to move before position `place` so that `pack` can be there, in order: constants that the pack reads, then the
-/// pack. `None` if the pack reads another value that is computed later.
+/// Returns the instructions to move so that `pack` can be executed at position `place` of the block: the moves of constants that the pack
+/// reads, then the pack. `None` if the pack reads another value that is computed after `place`.
 fn insts_to_move(
     function: &Function,
     definitions: &FxHashMap<oriole_ir::Value, Inst>,

@@ -37,24 +37,24 @@ use crate::rewrite::{Draft, Prelude};
 /// A kind of rewrite that the pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SimplifyRule {
-    /// A shift by a known distance becomes a copy or a simpler shift: it moves whole 32-bit words, or half of the shifted register pair is
-    /// zero.
+    /// A shift by a known distance becomes a copy or a simpler shift, because it moves whole 32-bit words, or because half of the shifted
+    /// register pair is zero.
     Shift,
-    /// A multiply-add with a zero factor becomes a copy of its summand.
+    /// A multiply-add with a zero factor becomes a copy of its addend.
     Product,
-    /// A logic operation that returns one of its sources or a constant becomes a copy of it.
+    /// A logic operation whose result is one of its sources or a constant becomes a copy of that source or constant.
     Logic,
     /// A sum with at most one nonzero summand becomes a copy of that summand.
     Sum,
-    /// The carry of a sum that never carries is replaced by a predicate that is known to be false.
+    /// The carry result of a sum that never carries is replaced by a predicate that is known to be false.
     NoCarry,
-    /// A sum that reads carries which are never set no longer reads them.
+    /// A sum with carry inputs that are always false becomes a sum without carry inputs.
     NoCarryIn,
-    /// A sum or logic operation that joins the bits of two opposite shifts becomes a funnel shift.
+    /// A sum or logic operation that joins the bits of two opposite shifts, `(a << n) + (b >> (32 - n))`, becomes a funnel shift.
     Funnel,
     /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
-    /// A permutation of bytes reads the original words that the bytes come from, or becomes a copy.
+    /// A permutation of bytes reads the words that the bytes originally come from, or becomes a copy.
     Permutation,
 }
 
@@ -80,7 +80,7 @@ pub struct Stats {
     pub applied: [usize; SimplifyRule::ALL.len()],
 }
 
-/// Simplifies the instructions of a whole function.
+/// Simplifies the instructions of a whole function, and deletes those that became dead.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut simplifier =
         Simplifier { definitions: Definitions::compute(function), encodability: encodability.take(), stats: Stats::default() };
@@ -102,7 +102,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     stats
 }
 
-/// State of the pass for one function.
+/// State of the simplification pass for one function.
 struct Simplifier {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
@@ -136,7 +136,7 @@ impl Simplifier {
         before
     }
 
-    /// Returns the analysis of known operands of a function.
+    /// Returns the analysis that answers what is known about operands of a function.
     fn known<'a>(&'a self, function: &'a Function) -> OperandFacts<'a> {
         OperandFacts::new(function, &self.definitions)
     }
@@ -146,12 +146,13 @@ impl Simplifier {
         self.known(function).word(operand) == Some(0)
     }
 
-    /// Counts an application of a rule.
+    /// Counts one application of a rule in the statistics.
     fn count(&mut self, rule: SimplifyRule) {
         self.stats.applied[rule as usize] += 1;
     }
 
-    /// Replaces an instruction by a copy of `source` to its first result; `None` if the target has no instruction for that.
+    /// Replaces an instruction by a copy of `source` to its first result, and counts the application of `rule`. `None` if the target has no
+    /// instruction for the copy.
     fn replace_by_copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: SimplifyRule) -> Option<()> {
         let result = function.results(inst)[0];
         if source.part().is_some_and(|part| function.values[part.value].file == RegFile::General) {
@@ -165,7 +166,8 @@ impl Simplifier {
         self.replace_if_encodable(function, inst, draft, rule)
     }
 
-    /// Overwrites the instruction with a draft if the target can encode it; otherwise returns `None`.
+    /// Overwrites an instruction with a draft, and counts the application of `rule`. Returns `None` and changes nothing if the target
+    /// cannot encode the draft.
     fn replace_if_encodable(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: SimplifyRule) -> Option<()> {
         if !self.encodability.is_encodable(function, inst, &draft) {
             return None;
@@ -175,7 +177,7 @@ impl Simplifier {
         Some(())
     }
 
-    /// Simplifies a `SHF` by a known distance. Returns `None` if nothing changed.
+    /// Replaces a `SHF` by a known distance by a copy or a simpler shift. Returns `None` if nothing changed.
     fn simplify_shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([result], &[low, amount, high]) = (function.results(inst), function.sources(inst)) else { return None };
         let result = *result;
@@ -216,7 +218,7 @@ impl Simplifier {
         }
     }
 
-    /// Simplifies an `IMAD` with a factor of zero. Returns `None` if nothing changed.
+    /// Replaces an `IMAD` with a factor of zero by a copy of its addend. Returns `None` if nothing changed.
     fn simplify_product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
@@ -224,8 +226,8 @@ impl Simplifier {
         if is_absent { self.replace_by_copy(function, inst, c, SimplifyRule::Product) } else { None }
     }
 
-    /// Simplifies a `LOP3` whose result is one of its sources, zero or all ones, or joins the bits of two opposite shifts. Returns `None`
-    /// if nothing changed.
+    /// Replaces a `LOP3` by a copy if its result is one of its sources, zero or all ones, and by a funnel shift if it joins the bits of two
+    /// opposite shifts. Returns `None` if nothing changed.
     fn simplify_logic(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c, table, never]) = (function.results(inst), function.sources(inst)) else { return None };
         let table = table.integer()?;
@@ -235,8 +237,8 @@ impl Simplifier {
             return None;
         }
         let words = sources.map(|source| self.known(function).word(&source));
-        // Each source as a column of the truth table: bit n is the value of the source in row n. Sources that are known to be all zeros or
-        // all ones have constant columns.
+        // Each source is a column of the truth table: bit n is the value of the source in row n. A source that is known to be all zeros or
+        // all ones has a constant column.
         let column = |at: usize| match words[at] {
             Some(0) => 0,
             Some(u32::MAX) => 0xff,
@@ -266,7 +268,7 @@ impl Simplifier {
         self.form_funnel_shift(function, inst, sources[first], sources[second])
     }
 
-    /// Simplifies a `SEL` of equal operands, or with a known predicate. Returns `None` if nothing changed.
+    /// Replaces a `SEL` of equal operands, or with a known predicate, by a copy. Returns `None` if nothing changed.
     fn simplify_select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
         if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {
@@ -289,7 +291,8 @@ impl Simplifier {
         self.replace_by_copy(function, inst, chosen, SimplifyRule::Select)
     }
 
-    /// Makes an `IADD3.X` whose carries are never set an `IADD3`, which reads no carries. Returns `None` if nothing changed.
+    /// Replaces an `IADD3.X` whose carry inputs are always false by an `IADD3`, which has no carry inputs. Returns `None` if nothing
+    /// changed.
     fn drop_carry_in(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let &[a, b, c, carry, other] = function.sources(inst) else { return None };
         let is_never = |operand: &Operand| self.known(function).truth(operand) == Some(false);
@@ -304,7 +307,8 @@ impl Simplifier {
         self.replace_if_encodable(function, inst, draft, SimplifyRule::NoCarryIn)
     }
 
-    /// Replaces carries that are never set by a predicate that is known to be false. Returns the instruction that computes this predicate.
+    /// If a sum never carries, defines its carry results by a separate instruction as predicates that are always false. Returns that
+    /// instruction, to insert before `inst`.
     fn drop_carries(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
         let mut prelude = Prelude::before(function, inst);
         let (&[sum, carry, other], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return prelude.insts };
@@ -327,7 +331,8 @@ impl Simplifier {
         prelude.insts
     }
 
-    /// Simplifies an `IADD3` of at most one nonzero summand, or of two opposite shifts. Returns `None` if nothing changed.
+    /// Replaces an `IADD3` by a copy if at most one summand is not zero, and by a funnel shift if it adds two opposite shifts. Returns
+    /// `None` if nothing changed.
     fn simplify_sum(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         if !function.insts[inst].modifiers.is_empty() || has_carry || function.sources(inst).len() != 3 {
@@ -361,7 +366,7 @@ impl Simplifier {
         self.replace_if_encodable(function, inst, draft, SimplifyRule::Funnel)
     }
 
-    /// Matches a register that is computed by a shift with these modifiers. Returns the sources of the shift.
+    /// If an operand is computed by a shift with these modifiers, returns the sources of the shift; otherwise `None`.
     fn match_shift(&self, function: &Function, operand: &Operand, modifiers: &[Symbol]) -> Option<[Operand; 3]> {
         let part: Part = self.definitions.origin(function, operand.part().filter(|part| part.count == 1)?);
         let shift = self.definitions.unguarded(function, part.value)?;
@@ -371,7 +376,8 @@ impl Simplifier {
     }
 }
 
-/// Returns whether an instruction has no guard and only operands without a role or suffix.
+/// Returns whether an instruction has no guard, only plain operands without suffixes (no tied operands, no addresses), and writes whole
+/// values.
 fn is_plain(function: &Function, inst: Inst) -> bool {
     let is_plain = |operand: &Operand| operand.role == Role::Plain && operand.suffixes().next().is_none();
     let is_whole = |part: Part| part == function.whole(part.value);
@@ -382,7 +388,7 @@ fn is_plain(function: &Function, inst: Inst) -> bool {
     function.insts[inst].guard.is_none() && writes_whole && function.operands(inst).iter().all(is_plain)
 }
 
-/// Returns the draft of a `SHF` with these modifiers; the sources are the register pair `high:low` and the distance in bits.
+/// Returns the draft of a `SHF` with these modifiers, which shifts the register pair `high:low` by `distance` bits.
 fn shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> Draft {
     let operands = smallvec![result, low, distance, high];
     Draft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }

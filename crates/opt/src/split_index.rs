@@ -29,7 +29,7 @@ use crate::rewrite::Prelude;
 
 /// Maximum length of a chain of dependent instructions to look through for bits that are known to be zero.
 const MAX_DEPTH: usize = 6;
-/// Largest constant to move to an address, in bytes: the offset of an access is a signed 24-bit integer.
+/// Largest constant to add to an address, in bytes: the offset of an access is a signed 24-bit integer.
 const MAX_OFFSET_BYTES: i64 = (1 << 23) - 1;
 /// Truth tables of `LOP3` for the bitwise AND and OR of its first two sources.
 const LUT_AND: i64 = 0xc0;
@@ -40,11 +40,11 @@ const MAX_THREAD_INDEX: u32 = 1023;
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of indices whose constant part became an addition to the address.
+    /// Number of array indices whose constant part became an addition to the address.
     pub split: usize,
 }
 
-/// Moves the constant parts of array indices to addresses, in a whole function.
+/// Splits constant parts off array indices and adds them to the addresses instead, in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let is_address = values_read_as_addresses(function);
@@ -64,7 +64,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns, for each value, whether all its readers use it as an address.
+/// Returns, for each value, whether all instructions that read it use it as an address.
 fn values_read_as_addresses(function: &Function) -> Vec<bool> {
     let mut only = vec![true; function.values.len()];
     for &block in &function.layout {
@@ -87,8 +87,8 @@ enum IndexRest {
     Or(Part, Part),
 }
 
-/// Matches an instruction that computes an address from an index with a constant part. Returns the index without that part, and the part
-/// times the element size, in bytes.
+/// Matches an instruction that computes an address from an index with a constant part, by a widening multiply-add. Returns the index
+/// without the constant part, and the constant part times the element size, in bytes.
 fn match_split(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(IndexRest, i64)> {
     let data = &function.insts[inst];
     let is_wide = matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
@@ -105,8 +105,8 @@ fn match_split(function: &Function, definitions: &Definitions, is_address: &[boo
     Some((rest, offset))
 }
 
-/// Splits an index into the part that is not constant, and its constant part. `None` if there is no constant part, or if its bits may be
-/// set in the other part.
+/// Splits an index of the form `a | constant` or `a | (b | constant)` into the part that is not constant and the constant. `None` if the
+/// index has another form, or if a bit of the constant may be set in the other part.
 fn split_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
     let (first, second) = match_logic(function, definitions, index, LUT_OR)?;
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
@@ -116,7 +116,7 @@ fn split_constant(function: &Function, definitions: &Definitions, index: Part) -
         if let Some(number) = known_constant(function, definitions, &other) {
             return is_apart(number, zeros(&one)).then_some((IndexRest::Register(part), number));
         }
-        // The constant may be part of one of the two sources: a | (b | constant).
+        // The constant may be in the second source: a | (b | constant).
         let Some((inner, last)) = other.part().and_then(|part| match_logic(function, definitions, part, LUT_OR)) else { continue };
         if let (Some(inner_part), Some(number)) = (inner.part(), known_constant(function, definitions, &last))
             && is_apart(number, zeros(&one) & zeros(&inner))
@@ -127,7 +127,7 @@ fn split_constant(function: &Function, definitions: &Definitions, index: Part) -
     None
 }
 
-/// Matches a register that is computed by a `LOP3` with this truth table. Returns its two sources, a constant second.
+/// If a register is computed by a `LOP3` of two sources with this truth table, returns the two sources; otherwise `None`.
 fn match_logic(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
     let origin = definitions.origin(function, part);
     let inst = definitions.unguarded(function, origin.value)?;
@@ -143,7 +143,7 @@ fn match_logic(function: &Function, definitions: &Definitions, part: Part, table
     is_operation.then_some((*first, *second))
 }
 
-/// Returns the value of an operand if it is a compile-time constant.
+/// Returns the value of a 32-bit operand if it is a compile-time constant; otherwise `None`.
 fn known_constant(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u32> {
     match operand.kind {
         OperandKind::Integer(number) => Some(number as u32),
@@ -155,7 +155,8 @@ fn known_constant(function: &Function, definitions: &Definitions, operand: &Oper
     }
 }
 
-/// Returns the mask of the bits of an operand that are known to be zero.
+/// Returns the mask of the bits of an operand that are known to be zero. `depth` is the maximum number of dependent instructions to look
+/// through.
 fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand, depth: usize) -> u32 {
     if let Some(number) = known_constant(function, definitions, operand) {
         return !number;
@@ -183,7 +184,8 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
     }
 }
 
-/// Rewrites an address computation: computes the address from the index without its constant part, and adds `offset` bytes.
+/// Replaces the address computation `inst` by instructions that compute the address from the index without its constant part, and add
+/// `offset` bytes. Appends all but the last of them to `kept`; the last one replaces `inst`.
 fn split_address(function: &mut Function, inst: Inst, index: IndexRest, offset: i64, kept: &mut Vec<Inst>) {
     let mut prelude = Prelude::before(function, inst);
     let index = match index {
@@ -212,8 +214,8 @@ fn split_address(function: &mut Function, inst: Inst, index: IndexRest, offset: 
 
 #[cfg(test)]
 mod tests {
-    /// Checks the rule for all 8-bit values: if no bit is set in both and the constant is not negative, the OR is the sum, with sign
-    /// extension and with zero extension.
+    /// Checks all 8-bit values: if no bit is set in both numbers and the constant is not negative, the OR is the sum, after sign extension
+    /// and after zero extension.
     #[test]
     fn or_of_disjoint_bits_is_their_sum_after_extension() {
         for rest in 0..=u8::MAX {

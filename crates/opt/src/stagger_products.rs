@@ -37,12 +37,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::settle_products::{ends_group, new_fence, new_group_end, new_wait, pending_groups};
 
-/// Number of general registers to leave free, besides those live at the wait of a step, where two groups of matrix products run at the same
-/// time.
+/// Number of general registers that must stay free, in addition to those live at the wait of a step, for two groups of matrix products to
+/// run at the same time.
 const SPARE_REGISTERS: u32 = 8;
 
-/// Staggers the matrix products of a function that may use `register_limit` general registers. Returns the number of steps that were
-/// divided.
+/// Staggers the matrix products of a function that may use `register_limit` general registers: divides *steps* (a group of products, the
+/// wait for it, the code that reads the results, and the next group) in two. Returns the number of steps that were divided.
 pub fn run(function: &mut Function, register_limit: u32) -> usize {
     let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
     let mut waits = insts().filter(|&inst| function.insts[inst].is_machine(Opcode::WARPGROUP)).peekable();
@@ -55,16 +55,16 @@ pub fn run(function: &mut Function, register_limit: u32) -> usize {
     blocks.into_iter().map(|block| stagger_block(function, block, register_limit, &mut facts)).sum()
 }
 
-/// Analyses of the whole function. Both stay valid when a step is divided: no instruction that uses a value is added, and none leaves its
-/// block.
+/// Analyses of the whole function. They stay valid when a step is divided: the new instructions use no values, and no instruction leaves
+/// its block.
 struct FunctionFacts {
-    /// For each value: how often instructions read it.
+    /// For each value, the number of operands and guards that read it.
     use_counts: IndexVec<Value, u32>,
-    /// The live general registers; `None` until they are first needed.
+    /// The live values of the general register file; `None` until they are first needed.
     liveness: Option<Liveness>,
 }
 
-/// Counts the reads of each value.
+/// Returns, for each value, the number of operands and guards that read it.
 fn use_counts(function: &Function) -> IndexVec<Value, u32> {
     let mut counts = IndexVec::filled(function.values.len(), 0);
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -73,11 +73,11 @@ fn use_counts(function: &Function) -> IndexVec<Value, u32> {
     counts
 }
 
-/// Divides steps of a block in two where possible. Returns the number of steps that were divided.
+/// Divides steps of matrix products of a block in two where possible. Returns the number of steps that were divided.
 fn stagger_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut FunctionFacts) -> usize {
     let insts = function.blocks[block].insts.clone();
     let mut live: Option<FxHashMap<Inst, u32>> = None;
-    // The new list has the instructions of the old one up to `copied`.
+    // The instructions of the old list up to `copied` are in the new list.
     let (mut new_insts, mut copied) = (Vec::with_capacity(insts.len()), 0);
     let (mut start, mut divided) = (0, 0);
     while let Some(step) = Step::find(function, &insts, start) {
@@ -98,7 +98,7 @@ fn stagger_block(function: &mut Function, block: Block, register_limit: u32, fac
     divided
 }
 
-/// Returns the number of general registers that are live after each wait of a block.
+/// Returns the number of general registers that are live after each `WARPGROUP` instruction (wait or fence) of a block.
 fn live_registers_at_waits(function: &Function, block: Block, liveness: &mut Option<Liveness>) -> FxHashMap<Inst, u32> {
     let is_general = |value: Value| function.values[value].file == RegFile::General;
     let liveness = liveness.get_or_insert_with(|| Liveness::compute_for(function, &ControlFlow::compute(function), is_general));
@@ -120,7 +120,7 @@ fn live_registers_at_waits(function: &Function, block: Block, liveness: &mut Opt
     found
 }
 
-/// Returns whether an instruction may move relative to matrix products: it accesses no memory, and neither waits nor transfers control.
+/// Returns whether an instruction may be reordered with matrix products: it accesses no memory, and neither waits nor transfers control.
 fn may_move(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.memory.is_none() && !data.is(Pseudo::Phi) && matches!(data.op.effect(), Effect::None | Effect::Lanes)
@@ -136,13 +136,15 @@ fn is_group_end(function: &Function, inst: Inst) -> bool {
     function.is_warpgroup_product(inst) && ends_group(function, inst) && function.defined(inst).next().is_none()
 }
 
-/// Returns the position of the first instruction from `start` on for which `ends` holds, if all instructions before it satisfy `continues`.
+/// Returns the position of the first instruction at or after `start` for which `ends` holds; `None` if there is none, or if `continues`
+/// does not hold for an instruction before it.
 fn find_after(insts: &[Inst], start: usize, continues: impl Fn(Inst) -> bool, ends: impl Fn(Inst) -> bool) -> Option<usize> {
     let found = insts.iter().skip(start).position(|&inst| ends(inst) || !continues(inst))? + start;
     ends(insts[found]).then_some(found)
 }
 
-/// A group of asynchronous matrix products, the wait for it, the code that reads the results, and the next group. Positions are in `insts`.
+/// A group of asynchronous matrix products, the wait for it, the code that reads the results, and the next group. All positions are indices
+/// in `insts`.
 struct Step<'a> {
     /// The instructions of the block.
     insts: &'a [Inst],
@@ -152,28 +154,28 @@ struct Step<'a> {
     group_end: usize,
     /// Position of the wait for the first group.
     wait: usize,
-    /// Position of the first instruction after the wait that may not move; the fence of the second group if there is one.
+    /// Position of the first instruction after the wait that may not be reordered; it is the fence of the second group if there is one.
     end: usize,
     /// Position of the end of the second group; `None` if no second group follows.
     second_end: Option<usize>,
 }
 
-/// The instructions of a step, divided into two parts.
+/// The instructions of a step, divided into two parts by the accumulators that they depend on.
 struct StepParts {
     /// Position of the last matrix product of the first part.
     last_of_first: usize,
-    /// Instructions after the wait that do not depend on the matrix products of the second part.
+    /// The instructions after the wait that do not depend on the matrix products of the second part.
     first_readers: Vec<Inst>,
-    /// Instructions after the wait that depend on the products of the second part.
+    /// The instructions after the wait that depend on the matrix products of the second part.
     second_readers: Vec<Inst>,
-    /// Instructions of the second group that do not depend on the second part: matrix products and what these read. May be empty.
+    /// The instructions of the second group that do not depend on the second part: matrix products and the code before them. May be empty.
     early_products: Vec<Inst>,
     /// The other instructions of the second group.
     late_products: Vec<Inst>,
 }
 
 impl<'a> Step<'a> {
-    /// Finds the next step of a block with the instructions `insts` that starts at the position `start` or after it.
+    /// Finds the next step of a block at or after position `start`; `insts` is the instructions of the block.
     fn find(function: &Function, insts: &'a [Inst], start: usize) -> Option<Step<'a>> {
         let is_group_part = |inst: Inst| may_move(function, inst) || function.is_warpgroup_product(inst) && !ends_group(function, inst);
         let is_end = |inst: Inst| is_group_end(function, inst);
@@ -188,16 +190,16 @@ impl<'a> Step<'a> {
         None
     }
 
-    /// Divides the instructions of the step by the accumulators that they depend on. `None` if the first group has a single accumulator, or
-    /// if no code depends on one of the parts only.
+    /// Divides the instructions of the step by the accumulators that they depend on. `None` if all products of the first group have the
+    /// same accumulator, or if no code after the wait depends on only one of the parts.
     fn divide(&self, function: &Function) -> Option<StepParts> {
         let last_of_first = last_of_first_chain(function, self.insts, self.fence + 1..self.group_end)?;
         let mut first = Dependents::of(function, &self.insts[self.fence + 1..=last_of_first]);
         let second_products =
             self.insts[last_of_first + 1..self.group_end].iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
         let mut second = Dependents(second_products.flat_map(|inst| function.defined(inst)).collect());
-        // The other instructions of the group prepare descriptors. If one of them read the result of a product, it could not stay before
-        // that product.
+        // The other instructions of the group prepare descriptors. If one of them read the result of a product, it could not be moved
+        // before that product.
         let others = self.insts[last_of_first + 1..self.group_end].iter().filter(|&&inst| !function.is_warpgroup_product(inst));
         if others.flat_map(|&inst| function.used(inst)).any(|part| second.0.contains(&part.value) || first.0.contains(&part.value)) {
             return None;
@@ -227,7 +229,7 @@ impl<'a> Step<'a> {
                     late_products.push(inst);
                 }
             }
-            // The whole first chain has to be early: products of one accumulator stay together.
+            // All products with the first accumulator have to be early: products of one accumulator stay together.
             let is_whole = last_early.is_some_and(|last| early_products.contains(&self.insts[last]));
             let is_started = early_products.iter().any(|&inst| function.is_warpgroup_product(inst));
             if !is_whole || !is_started {
@@ -238,8 +240,9 @@ impl<'a> Step<'a> {
         Some(StepParts { last_of_first, first_readers, second_readers, early_products, late_products })
     }
 
-    /// Appends the divided step to `insts`, from the last product of the first part on, up to the end of the second group or, if there is
-    /// none, to the end of the step.
+    /// Appends the divided step to `insts`, starting after the last matrix product of the first part, and ending before the end of the
+    /// second group or, if there is no second group, at the end of the step. `has_registers` says whether both parts of the first group may
+    /// run at the same time.
     fn stagger(
         &self,
         function: &mut Function,
@@ -300,13 +303,13 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Divides the instructions of the second part of the first group into those that stay, because other code reads their results, and those
-/// that move with the products. `use_counts` has the number of reads of each value in the function.
+/// Divides `moved`, the instructions of the second part of the first group, into those that stay in place, because other code reads their
+/// results, and those that move with the products. `use_counts` has the number of reads of each value in the function.
 fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec<Value, u32>) -> (Vec<Inst>, Vec<Inst>) {
     let mut own_uses: FxHashMap<Value, u32> = FxHashMap::default();
     moved.iter().flat_map(|&inst| function.used(inst)).for_each(|part| *own_uses.entry(part.value).or_default() += 1);
     let is_read_elsewhere = |value: Value| use_counts[value] > own_uses.get(&value).copied().unwrap_or(0);
-    // The values that are read by instructions that stay.
+    // The values that instructions which stay in place read.
     let mut needed: FxHashSet<Value> = FxHashSet::default();
     let mut stays: FxHashSet<Inst> = FxHashSet::default();
     for &inst in moved.iter().rev().filter(|&&inst| !function.is_warpgroup_product(inst)) {
@@ -318,7 +321,7 @@ fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec
     moved.iter().partition(|inst| stays.contains(inst))
 }
 
-/// Values that depend on certain matrix products.
+/// The values that depend on certain matrix products.
 struct Dependents(FxHashSet<Value>);
 
 impl Dependents {
@@ -338,10 +341,10 @@ impl Dependents {
     }
 }
 
-/// Returns the position of the last matrix product that has the accumulator of the first product of a range. `None` if all products have
-/// this accumulator, or if those with other accumulators do not all come later.
+/// Returns the position of the last matrix product in a range that has the same accumulator as the first product. `None` if all products
+/// have this accumulator, or if a product with another accumulator comes between them.
 fn last_of_first_chain(function: &Function, insts: &[Inst], range: std::ops::Range<usize>) -> Option<usize> {
-    // For each result of a product: the number of its chain (the products with the same accumulator).
+    // Maps each result of a product to the number of its chain, the products with the same accumulator.
     let mut chains: FxHashMap<Value, usize> = FxHashMap::default();
     let (mut count, mut last, mut has_others) = (0, None, false);
     for at in range {
@@ -370,7 +373,8 @@ mod tests {
 
     use super::*;
 
-    /// Two products, `%2` and `%3`, arithmetic on their results (`between` comes first), and two products with the results as operands.
+    /// Returns a function with a step: two products, `%2` and `%3`, the code `between`, arithmetic on the results, and two products that
+    /// read it.
     fn step(between: &str) -> Function {
         let text = format!(
             "func kernel @f ssa {{
@@ -399,7 +403,8 @@ bb0:
         oriole_ir::text::parse(&text).unwrap().remove(0)
     }
 
-    /// Returns one word for each instruction: its first result, or what it does to products.
+    /// Returns one word for each instruction of the first block: the number of its first result, or what it does (`end` of a group,
+    /// `arrive`, `wait`).
     fn words(function: &Function) -> String {
         let word = |&inst: &Inst| {
             if is_group_end(function, inst) {
@@ -433,7 +438,7 @@ bb0:
         // A store after the wait may overwrite an operand that the products read from shared memory.
         let mut function = step("    STS [%0], %0 !shared.4\n");
         assert_eq!(run(&mut function, 253), 0);
-        // The program counts groups: another group would change what the wait for one pending group means.
+        // This program waits until one group is pending; with more groups, that wait would mean something else.
         let mut function = step("    WARPGROUP.DEPBAR.LE gsb0, 0x1\n");
         assert_eq!(run(&mut function, 253), 0);
     }

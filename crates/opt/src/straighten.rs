@@ -10,9 +10,9 @@ use oriole_isa::Opcode;
 use oriole_support::{Index, IndexVec};
 use smallvec::SmallVec;
 
-/// Merges blocks that always execute one after the other. Returns the number of blocks removed.
+/// Appends each block to its predecessor if both always execute one after the other. Returns the number of blocks removed.
 pub fn run(function: &mut Function, _target: Target) -> usize {
-    // For each block, the number of references by instructions other than phis. The entry has one more, so that it is never appended to
+    // For each block, the number of operands that name it, except in phis. The entry block gets one more, so that it is never appended to
     // another block.
     let mut mentions: IndexVec<Block, u32> = IndexVec::filled(function.blocks.len(), 0);
     mentions[function.entry()] += 1;
@@ -25,7 +25,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
             }
         }
     }
-    // For each block, the block that it was merged into; the block itself if it was not merged.
+    // For each block, the block that it was appended to; the block itself if it was not appended.
     let mut place: IndexVec<Block, Block> = IndexVec::filled(function.blocks.len(), function.entry());
     function.blocks.indices().for_each(|block| place[block] = block);
     let mut joined = 0;
@@ -66,7 +66,7 @@ fn only_successor(function: &Function, block: Block) -> Option<Block> {
     }
 }
 
-/// Turns phis with one operand into copies. Returns false and changes nothing if an operand is not a value.
+/// Replaces the phis of a block, which have one source each, by copies. Returns false and changes nothing if a source is not a value.
 fn phis_to_copies(function: &mut Function, block: Block) -> bool {
     let phis: SmallVec<[Inst; 8]> = function.phis(block).iter().copied().collect();
     let is_simple = |inst: &Inst| matches!(function.sources(*inst), [source, _] if matches!(source.kind, OperandKind::Value(_)));
@@ -81,10 +81,11 @@ fn phis_to_copies(function: &mut Function, block: Block) -> bool {
     true
 }
 
-/// Updates the predecessor blocks named in phis: a merged block is replaced by the block that now contains it.
+/// In all phis, replaces predecessor blocks that were appended to other blocks. `place` has, for each block, the block that it was appended
+/// to.
 fn update_phi_predecessors(function: &mut Function, place: &mut IndexVec<Block, Block>) {
     for number in 0..place.len() {
-        // A block may be merged into one that was itself merged later. Path compression, as in union-find, keeps the chains short.
+        // A block may be appended to one that is appended to another one later. Path compression, as in union-find, keeps the chains short.
         let mut root = Block::new(number);
         while place[root] != root {
             root = place[root];

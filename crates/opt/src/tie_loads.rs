@@ -28,11 +28,11 @@ use crate::rewrite::{Draft, Prelude};
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of guarded instructions whose tuple result was tied to the old values.
+    /// Number of guarded instructions whose result, a tuple, was tied to the old values.
     pub tied: usize,
 }
 
-/// Ties the results of guarded instructions in a whole function.
+/// Ties the tuples that guarded instructions write to the old values of the registers, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
     let is_candidate = |function: &Function, inst: Inst| untied_tuple(function, inst).is_some();
@@ -58,14 +58,14 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 
 /// The instructions that read each tuple, and the position of each instruction.
 struct TupleReaders {
-    /// For each value of several registers, the instructions that read it; empty for other values.
+    /// For each value of more than one register, the instructions that read it; empty for other values.
     by_value: Vec<SmallVec<[Inst; 4]>>,
     /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
 }
 
 impl TupleReaders {
-    /// Collects the readers and positions of a function.
+    /// Collects the instructions that read tuples, and the positions of all instructions.
     fn find(function: &Function) -> TupleReaders {
         let mut by_value = vec![SmallVec::new(); function.values.len()];
         let mut positions = vec![None; function.insts.len()];
@@ -83,7 +83,7 @@ impl TupleReaders {
     }
 }
 
-/// Returns the result of a guarded machine instruction if it is one tuple of general registers that is not tied yet.
+/// Returns the only result of a guarded machine instruction if it is a tuple of general registers that is not tied yet; otherwise `None`.
 fn untied_tuple(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
     let data = &function.insts[inst];
     if data.guard.is_none() || data.op.machine().is_none() {
@@ -96,8 +96,8 @@ fn untied_tuple(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
     is_free.then_some(value)
 }
 
-/// Returns the guarded copies that read the result of an instruction, one for each register in order; `None` if there are other readers,
-/// or if an old value is computed only after the instruction.
+/// Returns the guarded copies of the registers of a guarded instruction's result, one for each register, in order; `None` if other
+/// instructions read the result, or if an old value is computed only after the instruction.
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &TupleReaders, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
     let value = untied_tuple(function, inst)?;
     let width = usize::from(function.values[value].width);
@@ -123,8 +123,8 @@ fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Tuple
     copies.into_iter().collect()
 }
 
-/// Packs the old values before an instruction, ties its result to them, and removes the guards of the copies. Returns false and changes
-/// nothing if the instruction cannot be encoded with a tied operand.
+/// Appends a pack of the old values to `kept`, ties the result of `inst` to the packed tuple, and removes the guards of the copies. Returns
+/// false and changes nothing if the instruction cannot be encoded with a tied operand.
 fn tie_to_old_values(
     function: &mut Function,
     definitions: &Definitions,
@@ -153,7 +153,7 @@ fn tie_to_old_values(
     true
 }
 
-/// Returns the old value of a guarded copy as a source of a pack: an immediate or `RZ` if the value is a compile-time constant.
+/// Returns the operand that a guarded copy keeps where its guard does not hold; if it is a compile-time constant, as an immediate or `RZ`.
 fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Operand {
     let old = function.operands(copy)[2].with_role(Role::Plain);
     let known = old.part().and_then(|part| definitions.known_content(function, part));
@@ -165,7 +165,7 @@ fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Oper
 }
 
 /// Replaces each pair of zeros that starts at an even index of `old_values` by one register pair that a single instruction clears, if the
-/// target has such an instruction.
+/// target has such an instruction. Returns the new list of operands.
 fn with_zero_pairs(
     function: &mut Function,
     encodability: &mut EncodabilityCache,

@@ -41,7 +41,7 @@ use crate::rewrite::{Draft, replace_uses};
 mod loops;
 mod tuples;
 
-/// Register number that stands for a uniform register while the encodability of a uniform form is tested.
+/// Register number that is used for all uniform registers while the encodability of a uniform form is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
 /// Numbers of changes that the pass made to a function.
@@ -51,16 +51,16 @@ pub struct Stats {
     pub moved: usize,
     /// Number of copies to uniform registers that became constants or were removed.
     pub removed: usize,
-    /// Number of descriptor tuples derived from that of the previous matrix product.
+    /// Number of descriptor tuples that are computed from the tuple of the previous matrix product.
     pub derived: usize,
 }
 
-/// Moves the uniform computations of a whole function.
+/// Moves computations whose results are only needed in uniform registers to the uniform datapath, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     run_with_alternatives(function, encodability, &mut Alternatives::default())
 }
 
-/// Runs the pass like [`run`], and records the uniform forms that were rejected.
+/// Runs the pass like [`run`], and records why instructions were not replaced by their uniform forms.
 pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
     let mut stats = Stats::default();
     let has_copies =
@@ -112,7 +112,7 @@ fn is_vote(function: &Function, inst: Inst) -> bool {
     data.is_machine(Opcode::VOTEU) && data.guard.is_none() && is_any && function.operands(inst).len() == 2
 }
 
-/// Replaces the `LOP3` and `IADD3` of a block whose result is a compile-time constant by `MOV`: the upper halves of descriptors are
+/// Replaces each `LOP3` and `IADD3` of a block whose result is a compile-time constant by a `MOV`. The upper halves of descriptors are
 /// constants, and mostly no carry reaches them.
 fn fold_constants(function: &mut Function, definitions: &Definitions, block: Block) {
     for at in 0..function.blocks[block].insts.len() {
@@ -139,8 +139,8 @@ struct UniformCandidates {
 }
 
 impl UniformCandidates {
-    /// Finds the instructions to move: starts with all that have a uniform form, and removes those that do not qualify until all remaining
-    /// ones do.
+    /// Finds the instructions of a block to move. Starts with all that have a uniform form, and removes those that do not qualify until all
+    /// remaining ones do.
     fn find_movable(
         function: &Function,
         def_use: &DefUse,
@@ -163,7 +163,7 @@ impl UniformCandidates {
         found.values.extend(order.iter().flat_map(|&inst| function.defined(inst)));
         loop {
             let before = order.len();
-            // Visits uses before definitions, so that one round removes a whole chain of instructions whose last one does not qualify.
+            // Visits uses before definitions, so that one round removes a whole chain of instructions if the last one does not qualify.
             order.reverse();
             order.retain(|&inst| {
                 let has_uniform_uses = found.has_uniform_uses(function, def_use, &barriers_before, inst);
@@ -195,7 +195,7 @@ impl UniformCandidates {
             })
     }
 
-    /// Returns whether an instruction needs at most one new copy of a source to a uniform register, and none of a predicate.
+    /// Returns whether at most one source of an instruction has to be copied to a uniform register, and no predicate.
     fn needs_at_most_one_copy(&self, function: &Function, definitions: &Definitions, inst: Inst) -> bool {
         let known = OperandFacts::new(function, definitions);
         let mut copied: Option<Part> = None;
@@ -213,7 +213,7 @@ impl UniformCandidates {
     }
 }
 
-/// Records why an instruction is not moved to the uniform datapath, if its result is copied to a uniform register.
+/// Records, for `oriole explain`, why an instruction whose result is copied to a uniform register is not moved to the uniform datapath.
 fn record_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_uniform_uses: bool, alternatives: &mut Alternatives) {
     let is_copied = |value: Value| def_use.uses(value).iter().any(|used| is_uniform_copy(function, used.inst));
     let Some(draft) = uniform_form(function, inst, false).filter(|_| function.defined(inst).any(is_copied)) else { return };
@@ -225,7 +225,7 @@ fn record_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_unifo
     alternatives.reject("uniform", inst, || (draft.opcode.mnemonic().to_owned(), reason.to_owned()));
 }
 
-/// Returns whether threads may wait for each other at an instruction, so that the set of active threads may change there.
+/// Returns whether an instruction is a barrier or transfers control, so that the set of active threads may change there.
 fn is_barrier(function: &Function, inst: Inst) -> bool {
     match function.insts[inst].op {
         Op::Machine(Opcode::WARPGROUP) => false,
@@ -234,8 +234,8 @@ fn is_barrier(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Returns an instruction with its uniform opcode but unchanged operands; `None` if it has no uniform form. Comparisons are included only
-/// if `compares` is true.
+/// Returns an instruction with its uniform opcode but with unchanged operands; `None` if it has no uniform form. Comparisons count only if
+/// `compares` is true.
 fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft> {
     let data = &function.insts[inst];
     let opcode = data.op.machine().filter(|_| data.guard.is_none())?;
@@ -295,22 +295,22 @@ fn uniform_file(file: RegFile) -> RegFile {
     }
 }
 
-/// Rewrites one block: replaces the chosen instructions by their uniform forms.
+/// Rewrites one block: replaces the chosen instructions by their uniform forms, and removes copies to uniform registers.
 struct BlockRewriter<'a> {
-    /// The instructions to move.
+    /// The instructions to replace by their uniform forms.
     candidates: &'a UniformCandidates,
     /// For each value, its definition and its uses.
     def_use: &'a DefUse,
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// For each source operand, the result of the `R2UR` copy or vote that reads it, if there is one since the last barrier.
+    /// For each operand that an `R2UR` copy or a vote since the last barrier reads, the uniform result.
     known_copies: FxHashMap<OperandKind, Operand>,
-    /// For each value, the operand that replaces it in the whole function.
+    /// For each value that is no longer computed, the operand that replaces it in the whole function.
     replacements: &'a mut FxHashMap<Value, Operand>,
 }
 
 impl BlockRewriter<'_> {
-    /// Rewrites a block. Returns the number of copies that became constants or were removed.
+    /// Rewrites a block. Returns the number of copies to uniform registers that became constants or were removed.
     fn run(&mut self, function: &mut Function, block: Block) -> usize {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
@@ -333,8 +333,8 @@ impl BlockRewriter<'_> {
         removed
     }
 
-    /// Simplifies an `R2UR` copy or a vote. One whose result can be replaced becomes a pseudo copy, which the caller removes. Returns
-    /// whether it changed the instruction.
+    /// Simplifies a copy to a uniform register (`R2UR`) or a vote. If its result can be replaced by another operand, the instruction
+    /// becomes a `COPY`, which the caller removes. Returns whether the instruction changed.
     fn simplify(&mut self, function: &mut Function, inst: Inst) -> bool {
         let [result, source] = [0, 1].map(|at| function.operands(inst)[at]);
         let Some(value) = result.value() else { return false };
@@ -371,7 +371,7 @@ impl BlockRewriter<'_> {
         }
     }
 
-    /// Replaces an instruction by its uniform form, and appends the copies of sources that it needs to `kept`.
+    /// Replaces an instruction by its uniform form. Appends the copies to uniform registers that its sources need to `kept`.
     fn make_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
         let Some(mut draft) = uniform_form(function, inst, false) else { return };
         for at in 0..draft.operands.len() {
@@ -390,7 +390,7 @@ impl BlockRewriter<'_> {
         }
     }
 
-    /// Returns the truth value of a predicate that stays in a predicate register; `None` for other operands.
+    /// Returns the truth value, if it is known, of a predicate that is not moved to a uniform register; `None` for other operands.
     fn known_truth(&self, function: &Function, operand: &Operand) -> Option<bool> {
         let value = operand.value().filter(|value| !self.candidates.values.contains(value))?;
         if function.values[value].file != RegFile::Predicate {
@@ -399,8 +399,8 @@ impl BlockRewriter<'_> {
         OperandFacts::new(function, self.definitions).truth(operand)
     }
 
-    /// Returns the uniform equivalent of an operand of a moved instruction. Appends a copy to a uniform register to `kept` if one is
-    /// needed.
+    /// Returns the uniform register or constant that replaces an operand of a moved instruction. Appends a copy to a uniform register to
+    /// `kept` if one is needed.
     fn uniform_kind(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
         match operand.kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),

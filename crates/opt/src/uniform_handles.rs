@@ -1,9 +1,9 @@
-//! Removes loops over the handles of a warp where all threads have the same handle.
+//! Removes loops that handle the texture or surface handles of a warp one by one, if all threads have the same handle.
 //!
-//! Where an instruction takes the handle of a texture or surface from a uniform register, selection writes a loop that executes the
-//! instruction once for each handle of the warp, unless the PTX register shows that there is only one. After SSA construction more handles
-//! are known to be uniform: a register that is assigned several times, a handle that is loaded from a uniform address, a phi at a uniform
-//! branch. In each such loop the comparison of the handle with the handle of one of the threads is true:
+//! Where an instruction takes the handle of a texture or surface from a uniform register, instruction selection emits a loop that executes
+//! the instruction once for each different handle in the warp, unless the PTX register shows that there is only one. After SSA construction
+//! more handles are known to be uniform: a register that is assigned several times, a handle that is loaded from a uniform address, a phi
+//! at a uniform branch. In each such loop the comparison of a thread's handle with the handle of one of the threads is always true:
 //!
 //! ```text
 //! bb1:
@@ -30,7 +30,8 @@ use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
 
-/// Removes the loops over uniform handles of a whole function. Returns the number of loops removed.
+/// Removes the loops over the texture and surface handles of a warp if the handle is the same in all threads. Returns the number of loops
+/// removed.
 pub fn run(function: &mut Function) -> usize {
     let copies = copies_to_uniform(function);
     let has_comparison =
@@ -70,7 +71,7 @@ pub fn run(function: &mut Function) -> usize {
     removed
 }
 
-/// Returns the source of each unguarded `R2UR`, by its result.
+/// Returns a map from the result of each unguarded `R2UR` (copy to a uniform register) to its source.
 fn copies_to_uniform(function: &Function) -> FxHashMap<Value, OperandKind> {
     let mut copies = FxHashMap::default();
     for &block in &function.layout {
@@ -90,8 +91,8 @@ fn copies_to_uniform(function: &Function) -> FxHashMap<Value, OperandKind> {
     copies
 }
 
-/// Matches a test whether an operand equals its own copy in a uniform register; `None` for other instructions. Returns the operand, and the
-/// predicate that the result of the test is ANDed with.
+/// Matches a test whether an operand equals its own copy in a uniform register. Returns the operand, and the predicate that the result of
+/// the test is ANDed with; `None` for other instructions.
 fn match_self_comparison(function: &Function, copies: &FxHashMap<Value, OperandKind>, inst: Inst) -> Option<(Operand, Operand)> {
     let data = &function.insts[inst];
     let is_equality = || data.modifiers.iter().map(|modifier| modifier.spelling()).eq([".EQ", ".U32", ".AND"]);
@@ -103,8 +104,8 @@ fn match_self_comparison(function: &Function, copies: &FxHashMap<Value, OperandK
     (is_copy && word.signs.is_empty() && uniform.signs.is_empty()).then_some((word, joined))
 }
 
-/// Replaces the `R2UR` of each comparison that always holds by a load of the constant-bank word that the compared value is a copy of, if it
-/// is one.
+/// For each comparison of `always_true`, if the compared handle is a copy of a constant-bank word, replaces the `R2UR` that copies the
+/// handle by a load of that word into the uniform register.
 fn load_constant_handles(function: &mut Function, copies: &FxHashMap<Value, OperandKind>, always_true: &BitSet<Value>) {
     let definitions = Definitions::compute(function);
     let mut words: FxHashMap<Value, OperandKind> = FxHashMap::default();
@@ -130,10 +131,11 @@ fn load_constant_handles(function: &mut Function, copies: &FxHashMap<Value, Oper
     }
 }
 
-/// Returns the predicates that are always true because they compare a uniform value with its own copy.
+/// Returns the predicates that are always true because they compare a value that is the same in all threads with its own copy in a uniform
+/// register.
 fn find_true_comparisons(function: &Function, copies: &FxHashMap<Value, OperandKind>, uniformity: &Uniformity) -> BitSet<Value> {
     let mut found = BitSet::new(function.values.len());
-    // Comparisons of several words of a handle follow each other in one block, so one visit in order finds them.
+    // The comparisons of several words of one handle follow each other in one block, so one walk in order finds them all.
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             let Some((word, joined)) = match_self_comparison(function, copies, inst) else { continue };
@@ -150,7 +152,7 @@ fn find_true_comparisons(function: &Function, copies: &FxHashMap<Value, OperandK
     found
 }
 
-/// Removes a guard that always holds, and the tied operand, which is the result where the guard does not hold.
+/// Removes a guard that always holds, and the tied operands, which are only used where the guard does not hold.
 fn drop_guard(function: &mut Function, inst: Inst) {
     function.insts[inst].guard = None;
     let result_count = function.insts[inst].result_count();
@@ -159,13 +161,14 @@ fn drop_guard(function: &mut Function, inst: Inst) {
     function.set_operands(inst, &kept, result_count);
 }
 
-/// Returns the blocks that a branch names.
+/// Returns the blocks that a branch can go to.
 fn branch_targets(function: &Function, inst: Inst) -> SmallVec<[Block; 1]> {
     let block_of = |operand: &Operand| if let OperandKind::Block(block) = operand.kind { Some(block) } else { None };
     function.operands(inst).iter().filter_map(block_of).collect()
 }
 
-/// Removes the operands of the phis of `to` for the predecessor `from`, unless another branch of `from` still goes to `to`.
+/// After a branch from `from` to `to` was deleted: removes the sources of the phis of `to` for the predecessor `from`, unless another
+/// branch of `from` still goes to `to`.
 fn remove_edge(function: &mut Function, from: Block, to: Block) {
     if function.terminators(from).iter().any(|&inst| branch_targets(function, inst).contains(&to)) {
         return;

@@ -36,9 +36,10 @@ use crate::rewrite::{Draft, Prelude, single_register};
 const MAX_DOUBLES: usize = 16;
 /// Maximum number of doubles in uniform registers of a kernel that calls functions: the callees do not use 27 of the 63 registers.
 const MAX_DOUBLES_WITH_CALLS: usize = 11;
-/// Minimum number of reads, weighted by the estimated number of executions of each read. A double that is read once gains nothing.
+/// Minimum number of reads of a double that is moved to uniform registers, weighted by the estimated number of executions of each read. A
+/// double that is read once gains nothing.
 const MIN_WEIGHTED_READS: f64 = 2.0;
-/// Register number that stands for a uniform register while the encodability of an instruction is tested.
+/// Register number that is used for uniform registers while the encodability of an instruction is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
 /// Numbers of changes that the pass made to a function.
@@ -50,24 +51,24 @@ pub struct Stats {
     pub reads: usize,
 }
 
-/// A double, and the operands whose known content it is.
+/// A double-precision constant, and the operands that read it.
 struct RepeatedDouble {
     /// The bits of the double.
     bits: u64,
-    /// Estimated number of executions of the reads.
+    /// Estimated total number of executions of the reads.
     executions: f64,
-    /// The reads: each instruction with the position of the operand.
+    /// The reads: each instruction, with the number of the operand that is the double.
     reads: Vec<(Inst, usize)>,
 }
 
-/// Moves doubles of a kernel to uniform registers.
+/// Moves double-precision constants of a kernel to uniform registers, those that are read most often.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     if function.kind != FunctionKind::Kernel || !has_doubles(function) || !writes_uniform_in_first_block_only(function) {
         return Stats::default();
     }
     let mut numbers = repeated_doubles(function, encodability);
     numbers.retain(|number| number.executions >= MIN_WEIGHTED_READS);
-    // The sort is stable: of numbers that are read equally often, the first in the code are taken.
+    // The sort is stable: of numbers that are read equally often, those that come first in the code are kept.
     numbers.sort_by(|one, other| other.executions.total_cmp(&one.executions));
     numbers.truncate(if has_calls(function) { MAX_DOUBLES_WITH_CALLS } else { MAX_DOUBLES });
     let mut stats = Stats::default();
@@ -84,7 +85,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         let mut reads = 0;
         for &(inst, at) in &number.reads {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
-            // An earlier replacement may have used the only operand of the instruction that can be a uniform register.
+            // A previous replacement may have used the only operand of the instruction that can be a uniform register.
             if can_read_uniform(function, inst, opcode, at, encodability) {
                 let mut draft = Draft::from_inst(function, inst, opcode);
                 draft.operands[at].kind = pair.kind;
@@ -114,13 +115,13 @@ fn has_doubles(function: &Function) -> bool {
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_double))
 }
 
-/// Returns whether a function calls others that may write uniform registers.
+/// Returns whether a function calls functions that may write uniform registers.
 fn has_calls(function: &Function) -> bool {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL) && !function.calls_slow_path(*inst);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_call))
 }
 
-/// Returns whether no block but the first writes uniform registers.
+/// Returns whether only the first block of a function writes uniform registers.
 fn writes_uniform_in_first_block_only(function: &Function) -> bool {
     let entry = function.entry();
     let is_uniform = |file: RegFile| matches!(file, RegFile::Uniform | RegFile::UniformPredicate);
@@ -128,7 +129,7 @@ fn writes_uniform_in_first_block_only(function: &Function) -> bool {
     function.layout.iter().all(|&block| block == entry || !function.blocks[block].insts.iter().any(|&inst| writes(inst)))
 }
 
-/// Returns the doubles that instructions read from general registers and could read from uniform ones, in the order of the code.
+/// Returns the double-precision constants that instructions read from general registers and could read from uniform ones, in code order.
 fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
     let definitions = Definitions::compute(function);
     let flow = ControlFlow::compute(function);
@@ -158,7 +159,7 @@ fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -
     doubles
 }
 
-/// Returns the 64 bits of a pair of general registers; `None` unless their content is known.
+/// Returns the content of an operand that is a pair of general registers, as 64 bits; `None` if the content is not known.
 fn known_double(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u64> {
     let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
     if function.values[part.value].file != RegFile::General {
@@ -171,7 +172,7 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
     Some(word(1)? << 32 | word(0)?)
 }
 
-/// Returns whether the target can encode an instruction with operand `at` in uniform registers.
+/// Returns whether the target can encode an instruction that reads operand number `at` from uniform registers.
 fn can_read_uniform(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
     let mut draft = Draft::from_inst(function, inst, opcode);
     draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };

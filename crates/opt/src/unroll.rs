@@ -22,8 +22,9 @@
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp, or has barriers,
 //! fences or waiting instructions, is unrolled only if all threads of a warp execute the same number of iterations, because threads that
-//! communicate must execute the same copy of the instruction. Loops with calls, exits and warpgroup products are never unrolled, except
-//! for calls of the slow paths of arithmetic, which have no side effects. A loop with several texture fetches in its body is only unrolled fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
+//! communicate must execute the same copy of the instruction. Loops with calls, exits and warpgroup products are never unrolled, except for
+//! calls of the slow paths of arithmetic, which have no side effects. A loop with several texture fetches in its body is only unrolled
+//! fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
 //!
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
@@ -60,39 +61,39 @@ pub struct Stats {
     pub partially_unrolled: usize,
 }
 
-/// Maximum number of iterations of a loop to unroll fully.
+/// Maximum number of iterations of a loop that is unrolled fully.
 const MAX_FULL_TRIPS: u32 = 64;
 
-/// Maximum number of instructions in all iterations together of a loop to unroll fully.
+/// Maximum number of instructions of a loop that is unrolled fully, in all iterations together.
 const MAX_FULL_INSTS: usize = 192;
 
-/// Maximum number of iterations that [`trips`] simulates to find the iteration count.
+/// Maximum number of iterations to simulate for finding the number of iterations of a loop ([`trips`]).
 const MAX_COUNTED_TRIPS: u32 = 1024;
 
 /// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const UNROLL_FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
-/// Minimum number of texture and surface reads in a loop body for which the loop is not unrolled by a factor: the reads already keep the
-/// texture unit busy for longer than the branch of the loop takes.
+/// Minimum number of texture and surface reads in a loop body from which on the loop is not unrolled by a factor: the reads already keep
+/// the texture unit busy for longer than the branch of the loop takes.
 const ENOUGH_FETCHES: usize = 4;
 
-/// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
+/// Number of instructions that unrolling may add to any function. To a large function it may add a quarter of its size.
 const MIN_GROWTH_INSTS: usize = 600;
 
-/// How a loop is unrolled, with the number of copies of its body.
+/// How a loop is unrolled, with the number of copies of the loop body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
-    /// Unrolled fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
+    /// Fully: the loop is replaced by copies of its body, as many as the number of times that its exit condition is evaluated.
     Full(u32),
-    /// Unrolled by this factor, which divides the number of iterations: no remainder loop.
+    /// By this factor, which divides the number of iterations, so that no remainder loop is needed.
     Exact(u32),
-    /// Unrolled by this factor; the old loop is the remainder loop.
+    /// By this factor; the old loop stays as the remainder loop.
     Guarded(u32),
-    /// Unrolled by this factor, for threads that execute different numbers of iterations: they reconverge before the remainder loop, which
-    /// is the old loop.
+    /// By this factor, for threads that execute different numbers of iterations: the threads reconverge before the remainder loop, which is
+    /// the old loop.
     Divergent(u32),
-    /// Unrolled by this factor, for threads that execute different numbers of iterations: they reconverge before straight-line guarded
-    /// copies of the body, which replace the remainder loop.
+    /// By this factor, for threads that execute different numbers of iterations: the threads reconverge before guarded copies of the body
+    /// without a loop, which replace the remainder loop.
     Straight(u32),
 }
 
@@ -130,7 +131,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     }
     let shapes = isolate_loops(function, chosen);
     let definitions = Definitions::compute(function);
-    // For each unrolled loop: the header of the old loop and the new blocks to place before it.
+    // For each unrolled loop: the header of the old loop, and the new blocks to insert before it in the layout.
     let mut new_blocks: Vec<(Block, Vec<Block>)> = Vec::new();
     for (old_loop, plan) in &shapes {
         let blocks = match plan {
@@ -167,13 +168,13 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     stats
 }
 
-/// The number of instructions that unrolling may still add to the function.
+/// How much the function may still grow by unrolling.
 struct GrowthBudget {
-    /// The number of instructions that may still be added.
+    /// Number of instructions that may still be added.
     insts_left: usize,
 }
 
-/// Returns the loops to unroll, each with how it is unrolled. `taken_branch` is the cost of a taken branch in cycles.
+/// Returns the loops to unroll, each with the way to unroll it. `taken_branch` is the cost of a taken branch in cycles.
 fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let mut chosen = Vec::new();
     let Some(analyses) = LoopAnalyses::compute(function) else { return chosen };
@@ -216,13 +217,13 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
 /// Properties of a loop body that decide whether and how it is unrolled.
 #[derive(Default)]
 struct BodyProperties {
-    /// Number of machine instructions, without branches and moves of constants.
+    /// Number of machine instructions, not counting branches and moves of constants.
     size: usize,
-    /// The memory spaces that loads and atomic operations read, without loads of memory that is read-only while the kernel runs.
+    /// The memory spaces that loads and atomic operations read, not counting loads from memory that is read-only while the kernel runs.
     read_spaces: Vec<Space>,
     /// The memory spaces that stores and atomic operations write.
     written_spaces: Vec<Space>,
-    /// Whether there are loads of memory that is read-only while the kernel runs.
+    /// Whether there are loads from memory that is read-only while the kernel runs.
     has_constant_loads: bool,
     /// Number of reads of textures and surfaces.
     fetches: usize,
@@ -230,7 +231,7 @@ struct BodyProperties {
     has_lane_exchange: bool,
     /// Whether there are instructions that wait for other threads, or order memory accesses.
     has_barriers: bool,
-    /// Whether there are instructions that must not be copied.
+    /// Whether there are instructions of which a function must not contain two copies.
     has_unique_inst: bool,
 }
 
@@ -282,8 +283,8 @@ impl BodyProperties {
         }
     }
 
-    /// Returns whether a load of one iteration may be executed before the stores of the iteration before it, so that the latencies of their
-    /// loads overlap.
+    /// Returns whether the loads of one iteration may be executed before the stores of the previous one, so that the latencies of loads of
+    /// several iterations overlap.
     fn has_overlapping_loads(&self) -> bool {
         let may_alias = |read: Space, written: Space| read == written || read == Space::Generic || written == Space::Generic;
         let is_free = |read: &Space| !self.written_spaces.iter().any(|written| may_alias(*read, *written));
@@ -291,7 +292,8 @@ impl BodyProperties {
     }
 }
 
-/// Returns how to unroll a loop and the number of instructions that this adds, or the reason why it is not unrolled.
+/// Returns how to unroll a loop, and the number of instructions that this adds; as an error, the reason why the loop is not unrolled.
+/// `taken_branch` is the cost of a taken branch in cycles.
 fn choose_plan(
     function: &Function,
     definitions: &Definitions,
@@ -315,7 +317,7 @@ fn choose_plan(
     if body.fetches >= ENOUGH_FETCHES {
         return Err("its body already reads textures or surfaces several times");
     }
-    // The largest factor that divides the number of iterations and whose unrolled body is small enough.
+    // Uses the largest factor that divides the number of iterations and whose unrolled body is small enough.
     if let Some(trips) = trips {
         let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= UNROLL_FACTORS[0].1;
         if let Some(factor) = (2..=8).rev().find(fits) {
@@ -348,8 +350,8 @@ fn choose_plan(
     {
         return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
-    // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
-    // this time counts, and unrolling pays off only if loads of several iterations overlap.
+    // The remainder loop runs for as long as the thread with the most remaining iterations needs. A loop inside another loop is executed
+    // often, so this time matters, and unrolling pays off only if loads of several iterations overlap.
     match (is_divergent && old_loop.is_nested && !body.has_overlapping_loads(), meets) {
         (true, _) => Err(UNEVEN_TRIPS),
         (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
@@ -357,12 +359,13 @@ fn choose_plan(
     }
 }
 
-/// Returns the number of exit tests that the unrolled body omits.
+/// Returns the number of exit tests that one iteration of the unrolled loop omits.
 fn omitted_tests(old_loop: &UnrollableLoop, factor: u32) -> u32 {
     if old_loop.tests_at_end() { factor - 1 } else { factor }
 }
 
-/// Gives each loop one entry block and an exit block that nothing else enters, puts the loops into loop-closed SSA form, and returns them.
+/// Gives each loop a single entry block and an exit block that is entered only from the loop, puts the loops into loop-closed SSA form
+/// (values are read outside the loop only through phis of the exit block), and returns the changed loops.
 fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPlan)>) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (old_loop, _))| (old_loop.header, number)).collect();
@@ -393,7 +396,7 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPla
     shapes
 }
 
-/// Returns a function that gives the value of each phi of the header in the iteration after the copy `mapping`.
+/// Returns a function that maps each phi of the loop header to its value in the iteration after the copy `mapping` of the body.
 fn next_start<'a>(old_loop: &'a UnrollableLoop, mapping: &'a CopyMapping) -> impl Fn(&Function, Inst) -> Value + 'a {
     move |function, phi| {
         let source = old_loop.latch_source(function, phi).and_then(|source| source.value());
@@ -401,13 +404,13 @@ fn next_start<'a>(old_loop: &'a UnrollableLoop, mapping: &'a CopyMapping) -> imp
     }
 }
 
-/// Replaces the branches of a copy of the exiting block by a branch to the next block in the loop: the exit condition is known to be false.
+/// In a copy of the body after which the loop surely continues, replaces the conditional exit by a branch to the next block in the loop.
 fn remove_exit_branch(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
     let inside = function.successors(old_loop.exiting).into_iter().find(|&block| block != old_loop.exit).unwrap_or(old_loop.header);
     set_jump(function, mapping.block(old_loop.exiting), mapping.block(inside));
 }
 
-/// Unrolls a loop fully, into `tests` copies of its body. Returns the new blocks.
+/// Replaces a loop by `tests` copies of its body; the last one ends at the exit test. Returns the new blocks.
 fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) -> Option<Vec<Block>> {
     let entry = old_loop.entries[0];
     let mut copies: Vec<CopyMapping> = Vec::new();
@@ -427,7 +430,7 @@ fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) 
         if number + 1 < tests {
             remove_exit_branch(function, old_loop, &mapping);
         } else {
-            // If the exit test is not at the end of the loop, the blocks of the last copy that follow the test become unreachable.
+            // If the exit test is not at the end of the body, the blocks of the last copy after the test are unreachable now.
             set_jump(function, exiting, old_loop.exit);
         }
         copies.push(mapping);
@@ -438,7 +441,7 @@ fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) 
     Some(copies.iter().flat_map(CopyMapping::copies).collect())
 }
 
-/// Makes the phis of the exit block read the values of a copy instead of the values of the old loop, which is no longer reachable.
+/// Makes the phis of the exit block read values of the copy `mapping` instead of values of the old loop, which is no longer reachable.
 fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
     for phi in function.phis(old_loop.exit).to_vec() {
         for operand in function.sources_mut(phi) {
@@ -447,7 +450,7 @@ fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mappin
     }
 }
 
-/// The copies of a loop body that form the unrolled loop.
+/// An unrolled loop: the copies of the old body that it consists of.
 struct NewLoop {
     /// The copies of the body, in execution order.
     copies: Vec<CopyMapping>,
@@ -456,8 +459,8 @@ struct NewLoop {
 }
 
 impl NewLoop {
-    /// Creates `factor` copies of the body with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test;
-    /// none does if `tested` is `None`.
+    /// Creates `factor` copies of the loop body and connects them, without the back edge and the entry edge of the new loop. Only copy
+    /// number `tested` keeps its exit test; none does if `tested` is `None`.
     fn create(function: &mut Function, old_loop: &UnrollableLoop, factor: u32, tested: Option<u32>) -> NewLoop {
         let phis = new_phis(function, old_loop.header);
         let mut copies: Vec<CopyMapping> = Vec::new();
@@ -483,12 +486,12 @@ impl NewLoop {
         NewLoop { copies, phis }
     }
 
-    /// Returns the copy that executes last.
+    /// Returns the last copy of the loop body in execution order.
     fn last(&self) -> &CopyMapping {
         &self.copies[self.copies.len() - 1]
     }
 
-    /// Adds the sources of the phis of the new header.
+    /// Adds the sources of the phis of the new header, for the entry edge and the back edge.
     fn complete_phis(&self, function: &mut Function, old_loop: &UnrollableLoop) {
         let (entry, latch) = (old_loop.entries[0], self.last().block(old_loop.latch));
         for &(old, new) in &self.phis {
@@ -499,7 +502,7 @@ impl NewLoop {
     }
 }
 
-/// Unrolls a loop by a factor that divides its number of iterations. Returns the new blocks.
+/// Unrolls a loop by a factor that divides its number of iterations, without a remainder loop. Returns the new blocks.
 fn unroll_exactly(function: &mut Function, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
     let tested = if old_loop.tests_at_end() { factor - 1 } else { 0 };
     let new = NewLoop::create(function, old_loop, factor, Some(tested));
@@ -533,7 +536,7 @@ fn unroll_guarded(function: &mut Function, definitions: &Definitions, old_loop: 
     Some(new.copies.iter().flat_map(CopyMapping::copies).chain([remainder_entry]).collect())
 }
 
-/// Fills the block `remainder_entry`, which follows the unrolled loop and branches to the remainder loop or to the exit.
+/// Fills the block `remainder_entry`, which is executed after the unrolled loop and branches to the remainder loop or to the exit.
 fn fill_remainder_entry(function: &mut Function, old_loop: &UnrollableLoop, compares: &[Inst], last: &CopyMapping, remainder_entry: Block) {
     for phi in function.phis(old_loop.header).to_vec() {
         if let Some(source) = old_loop.latch_source(function, phi) {
@@ -547,7 +550,7 @@ fn fill_remainder_entry(function: &mut Function, old_loop: &UnrollableLoop, comp
         function.blocks[remainder_entry].insts.push(branch);
         return;
     }
-    // The comparison is repeated here, so that the one in the new loop is dead unless the body reads it.
+    // The comparison is repeated in this block. The comparison in the new loop is then dead, unless the body reads its result.
     let mut mapping = last.clone();
     for &compare in compares {
         for value in function.defined(compare).collect::<Vec<Value>>() {

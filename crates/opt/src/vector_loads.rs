@@ -27,7 +27,7 @@ use crate::remarks::Remarks;
 /// Maximum number of trailing zero bits to track for an address: vectors have up to 16 bytes.
 const MAX_TRAILING_ZEROS: u8 = 4;
 
-/// Maximum number of sweeps of the analysis over the function; after the last one, phis count as unknown.
+/// Maximum number of sweeps of the data-flow analysis over the function; after that, nothing is assumed about the results of phis.
 const MAX_SWEEPS: usize = 12;
 
 /// Numbers of changes that the pass made to a function.
@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     run_with_remarks(function, target, &mut Remarks::default())
 }
 
-/// Runs the pass like [`run`], and records which loads were joined, and why other adjacent loads were not.
+/// Runs the pass like [`run`], and records which loads were joined, and why other loads of neighbouring words were not.
 pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
     let mut zeros: Option<TrailingZeros> = None;
@@ -70,13 +70,14 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
     stats
 }
 
-/// Loads of one 32-bit word each from the same base, in execution order: the offset in bytes, the load, and its index in the block.
+/// Loads of 32-bit words from the same base register, in execution order. Each entry is the offset in bytes, the load, and its index in the
+/// block.
 type LoadGroup = Vec<(i64, Inst, usize)>;
 
 /// Returns the groups of two or more loads of a block from which vector loads may be formed.
 fn find_load_groups(function: &Function, block: Block) -> Vec<LoadGroup> {
     let mut closed: Vec<LoadGroup> = Vec::new();
-    // The groups that later loads can still join, in the order of their first loads.
+    // The groups that later loads of the block can still be added to, in the order of their first loads.
     let mut open: Vec<LoadGroup> = Vec::new();
     let mut open_indices: FxHashMap<(Part, bool), usize> = FxHashMap::default();
     for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
@@ -113,8 +114,8 @@ fn match_word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     Some((base, offset.integer()?)).filter(|_| is_address && is_word)
 }
 
-/// Joins neighbouring loads of one group. Adds each new vector load to `vector_load_before`; the key is the load that it is inserted
-/// before.
+/// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, which maps the load
+/// before which it is to be inserted to the vector load.
 fn join_group(
     function: &mut Function,
     target: Target,
@@ -155,8 +156,8 @@ fn join_group(
     }
 }
 
-/// Creates a vector load and replaces loads of single words by copies of its registers. Returns the first of these loads in execution
-/// order, and the vector load; `None` if the target cannot encode it.
+/// Creates a vector load that replaces `loads`, and turns these loads into copies of its registers. Returns the first of these loads in
+/// execution order, and the vector load; `None` if the target cannot encode the vector load.
 fn make_vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)]) -> Option<(Inst, Inst)> {
     let first = loads.iter().min_by_key(|load| load.2)?.1;
     let lowest = loads[0].1;
@@ -183,14 +184,15 @@ fn make_vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst
     Some((first, vector))
 }
 
-/// Number of trailing zero bits of each value, a lower bound of at most [`MAX_TRAILING_ZEROS`]; 0 for values of several registers.
+/// For each value, the number of its lowest bits that are known to be zero, at most [`MAX_TRAILING_ZEROS`]; 0 for values of several
+/// registers.
 struct TrailingZeros {
-    /// For each value, its number of known trailing zero bits.
+    /// For each value, the number of its lowest bits that are known to be zero.
     bits: Vec<u8>,
 }
 
 impl TrailingZeros {
-    /// Computes the number of trailing zero bits of each value, as the greatest fixed point of the data-flow equations.
+    /// Computes the number of known trailing zero bits of each value, as the greatest fixed point of the data-flow equations.
     fn compute(function: &Function) -> TrailingZeros {
         let mut zeros = TrailingZeros { bits: vec![MAX_TRAILING_ZEROS; function.values.len()] };
         for sweep in 0.. {
@@ -199,8 +201,8 @@ impl TrailingZeros {
                 let first = function.results(inst).first().and_then(Operand::value);
                 for value in function.defined(inst) {
                     let is_word = function.values[value].width == 1 && first == Some(value);
-                    // After `MAX_SWEEPS` sweeps without a fixed point, phis count as having no known zero bits, so that the iteration ends.
-                    // The sweep visits the blocks in layout order and so passes this on to the values that depend on the phis.
+                    // After `MAX_SWEEPS` sweeps without a fixed point, no bits of the results of phis count as known, so that the iteration
+                    // ends. The sweep visits the blocks in layout order and so passes this on to the values that depend on the phis.
                     let is_unknown = !is_word || sweep >= MAX_SWEEPS && function.insts[inst].is(Pseudo::Phi);
                     let found = if is_unknown { 0 } else { zeros.of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];
@@ -214,12 +216,12 @@ impl TrailingZeros {
         zeros
     }
 
-    /// Returns the number of low bits of a register that are known to be zero.
+    /// Returns the number of the lowest bits of a register that are known to be zero.
     fn of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }
 
-    /// Returns the number of trailing zero bits of an operand.
+    /// Returns the number of the lowest bits of an operand that are known to be zero.
     fn of_operand(&self, operand: &Operand) -> u8 {
         match operand.kind {
             OperandKind::Value(part) if part.count == 1 => self.of_register(part),
@@ -229,8 +231,8 @@ impl TrailingZeros {
         }
     }
 
-    /// Returns the number of trailing zero bits of the first result of an instruction, from those of its sources. Negation keeps trailing
-    /// zero bits; inversion does not.
+    /// Returns the number of the lowest bits of the first result of an instruction that are known to be zero, given those of its sources.
+    /// Negation keeps trailing zero bits; inversion does not.
     fn of_result(&self, function: &Function, inst: Inst) -> u8 {
         let data = &function.insts[inst];
         let sources = function.sources(inst);
@@ -254,14 +256,15 @@ impl TrailingZeros {
         }
     }
 
-    /// Returns the number of trailing zero bits of an operand after a left shift by `distance` bits.
+    /// Returns the number of known trailing zero bits of an operand after a left shift by `distance` bits; 0 if `distance` is not a
+    /// constant.
     fn shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
         let Some(distance) = distance.integer().filter(|distance| (0..32).contains(distance)) else { return 0 };
         (self.of_operand(operand) + distance as u8).min(MAX_TRAILING_ZEROS)
     }
 
-    /// Returns whether bit `bit` of the result of a logic operation is known to be zero: every row of the truth table that is possible for
-    /// the known source bits is 0.
+    /// Returns whether bit number `bit` of the result of a `LOP3` is known to be zero: every row of the truth table `table` that agrees
+    /// with the known source bits is 0.
     fn is_zero(&self, table: i64, sources: &[Operand], bit: u8) -> bool {
         let known = |operand: &Operand| match operand.kind {
             OperandKind::Integer(number) => Some(number >> bit & 1 == 1),

@@ -9,13 +9,13 @@ use crate::rewrite::Prelude;
 /// Clamp and segment operand of a `SHFL` that may read from any thread of the warp.
 const WHOLE_WARP: i64 = 0x1f;
 
-/// Creates a value; returns it as an operand.
+/// Creates a value of a register class, and returns it as an operand.
 pub(super) fn new_operand(function: &mut Function, class: Class) -> Operand {
     let value = function.new_value(class);
     function.whole(value).into()
 }
 
-/// Returns the predicate of a guard as an operand, with its negation.
+/// Returns the predicate of a guard as an operand, inverted if the guard is negated.
 pub(super) fn guard_predicate(guard: Guard) -> Operand {
     let operand = Operand::new(guard.kind);
     if guard.negated { operand.inverted_predicate() } else { operand }
@@ -69,7 +69,7 @@ pub(super) fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [O
     result
 }
 
-/// Appends a `SHFL` that reads a 32-bit register of the thread with lane number `lane`; returns what it reads.
+/// Appends a `SHFL` that reads a 32-bit register of the thread with lane number `lane`; returns the value read.
 pub(super) fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
@@ -77,8 +77,8 @@ pub(super) fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, sourc
     result
 }
 
-/// Appends the addition of the value that the thread with a lane number lower by `distance` has, and returns the sum; in a thread without
-/// such a neighbour the sum is its own value.
+/// Appends an addition of `value` in this thread and `value` in the thread whose lane number is lower by `distance`; returns the sum. In a
+/// thread without such a neighbour the result is its own `value`.
 pub(super) fn emit_add_from_lower_lane(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
     let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);

@@ -26,22 +26,23 @@ use crate::insert_yields::{may_wait_at, waiting_headers};
 /// The search of [`may_mix_iterations`] visits at most this many blocks for each block of the function.
 const MAX_VISITS_PER_BLOCK: usize = 16;
 
-/// The values that are equal in threads that execute an instruction together.
+/// The set of values that are equal in all threads that execute an instruction together.
 pub(super) struct EqualValues {
-    /// The values that are equal in threads of the same iteration.
+    /// The values that are equal in all threads that are in the same iteration of every loop.
     uniformity: Uniformity,
-    /// The values that may differ between threads of different iterations; empty if only threads of the same iteration execute an
+    /// The values that may differ between threads that are in different iterations of a loop; empty if such threads never execute an
     /// instruction together.
     iteration_dependent: BitSet<Value>,
 }
 
 impl EqualValues {
-    /// Finds the equal values of a function.
+    /// Finds the values of a function that are equal in all threads that execute an instruction together.
     pub(super) fn compute(function: &Function, flow: &ControlFlow) -> EqualValues {
         let uniformity = Uniformity::compute(function, flow);
         let mut iteration_dependent = BitSet::new(function.values.len());
         if may_mix_iterations(function, flow, &uniformity) {
-            // In reverse post order, definitions come before their uses, except for the uses in phis, which count in any case.
+            // In reverse post order, definitions come before their uses, except for uses in phis, and the result of a phi is always in the
+            // set.
             for &inst in flow.reverse_post_order().iter().flat_map(|&block| &function.blocks[block].insts) {
                 let data = &function.insts[inst];
                 let depends = data.is(Pseudo::Phi)
@@ -62,15 +63,15 @@ impl EqualValues {
         self.uniformity.is_uniform_operand(operand) && operand.value().is_none_or(|value| !self.iteration_dependent.contains(value))
     }
 
-    /// Returns whether an operand may differ between threads of the same iteration.
+    /// Returns whether an operand may differ between threads that are in the same iteration of every loop.
     pub(super) fn is_divergent(&self, operand: &Operand) -> bool {
         !self.uniformity.is_uniform_operand(operand)
     }
 }
 
-/// Returns whether threads in different iterations of a loop may execute an instruction together. For each divergent branch, the blocks
-/// between it and its reconvergence point are searched for an instruction at which a thread yields or waits, and for a start of the next
-/// iteration of a loop in which the reconvergence point lies: such a loop may get no convergence barrier.
+/// Returns whether threads in different iterations of a loop may execute an instruction together. For each divergent branch, searches the
+/// blocks between the branch and its reconvergence point for two things: an instruction at which a thread yields or waits, and the header
+/// of a loop that contains both the branch and its reconvergence point (such a loop may get no convergence barrier).
 fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> bool {
     let loops = Loops::compute(function, flow);
     if loops.iter().next().is_none() || uniformity.divergent_branches().is_empty() {

@@ -33,9 +33,9 @@ impl Combiner {
             return None;
         }
         let table = table.integer()? as u8;
-        // Tries the second predicate first, because it is more often the one computed later, next to the logic operation.
+        // Tries the second predicate first, because it is more often the one that is computed directly before the logic operation.
         for (tested, other, is_swapped) in [(b, a, true), (a, b, false)] {
-            // Evaluates the truth table for one value of each predicate. Inversions of the operands are part of the function.
+            // Evaluates the truth table for one value of each predicate. If an operand is inverted, the inversion is included.
             let value = |tested_bit: bool, other_bit: bool| {
                 let (tested_bit, other_bit) = (tested_bit != tested.signs.has(Signs::NOT), other_bit != other.signs.has(Signs::NOT));
                 let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
@@ -122,12 +122,13 @@ fn with_predicate_operation(
     Some(draft)
 }
 
-/// Returns the inverse of an integer relation.
+/// Returns the relation that holds exactly if an integer relation does not, such as `GE` for `LT`; `None` for other modifiers.
 fn opposite_integer_relation(relation: Symbol) -> Option<Symbol> {
     crate::unroll::bound::inverse_relation(relation)
 }
 
-/// Returns the inverse of a floating-point relation; the inverse of an ordered relation is unordered.
+/// Returns the relation that holds exactly if a floating-point relation does not: for an ordered relation the opposite unordered one, such
+/// as `GEU` for `LT`. `None` for other modifiers.
 fn opposite_float_relation(relation: Symbol) -> Option<Symbol> {
     let pairs = [
         (Symbol::LT, Symbol::GEU),

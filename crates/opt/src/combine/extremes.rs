@@ -49,7 +49,8 @@ impl Combiner {
     }
 }
 
-/// Returns the sources of a 32-bit minimum or maximum, and the predicate that chooses between minimum and maximum.
+/// Returns the two sources of a 32-bit minimum or maximum (`VIMNMX`), and the predicate that chooses between minimum and maximum; `None`
+/// for other instructions and for sources with operand modifiers.
 fn min_max_operands(function: &Function, inst: Inst) -> Option<([Operand; 2], Operand)> {
     let data = &function.insts[inst];
     let &[a, b, predicate] = function.sources(inst) else { return None };

@@ -17,8 +17,8 @@ use super::logic::table_output;
 use crate::rewrite::Draft;
 
 impl Combiner {
-    /// Makes an instruction read the original predicate inverted, in its guard and its predicate sources, instead of a predicate that holds
-    /// the inverse. Returns whether the instruction changed.
+    /// Where an instruction reads a predicate that is the inverse of another one, in its guard or as a source, makes it read that other
+    /// predicate inverted. Returns whether the instruction changed.
     pub(super) fn absorb_inversions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> bool {
         let mut changed = false;
         if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard

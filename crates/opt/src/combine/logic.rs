@@ -6,13 +6,13 @@ use smallvec::SmallVec;
 
 use super::{CombineRule, Combiner, draft};
 
-/// Maximum number of distinct leaves of a tree: a root with three sources that have three sources each.
+/// Maximum number of distinct leaves of a tree of logic operations: the root has three sources, each of which may have three sources.
 const MAX_LEAVES: usize = 9;
 
-/// All orders of three sources.
+/// All permutations of the three sources of a `LOP3`.
 const SOURCE_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// An input of the `LOP3` at the root of a tree.
+/// An input of the `LOP3` at the root of a tree of logic operations.
 #[derive(Clone, Copy)]
 enum LogicInput {
     /// A constant: all bits 0, or all bits 1.
@@ -39,7 +39,7 @@ pub(super) fn table_output(table: u8, inputs: [bool; 3]) -> bool {
 }
 
 impl LeafInput {
-    /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
+    /// Returns the bit of the input; bit `n` of `leaves` is the bit of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LeafInput::Constant(bit) => bit,
@@ -49,7 +49,7 @@ impl LeafInput {
 }
 
 impl LogicInput {
-    /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
+    /// Returns the bit of the input; bit `n` of `leaves` is the bit of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LogicInput::Constant(bit) => bit,
@@ -59,7 +59,7 @@ impl LogicInput {
     }
 }
 
-/// The distinct operands at the leaves of a tree.
+/// The distinct operands at the leaves of a tree of logic operations.
 #[derive(Default)]
 struct Leaves {
     /// The operands, without duplicates, in order of discovery.
@@ -67,7 +67,7 @@ struct Leaves {
 }
 
 impl Leaves {
-    /// Returns the input for an operand that is not a logic operation; adds a leaf if the operand is new.
+    /// Returns the input for an operand that is not computed by a logic operation; adds a leaf if the operand is new.
     fn find_or_add(&mut self, operand: Operand) -> LeafInput {
         match operand.kind {
             OperandKind::Zero(RegFile::General) => return LeafInput::Constant(false),
@@ -128,8 +128,8 @@ impl Combiner {
         None
     }
 
-    /// Overwrites an instruction with the logic function `table` of `inputs`. Returns `None` and changes nothing if that needs more than
-    /// three sources, cannot be encoded, or is the function that the instruction computes already.
+    /// Overwrites an instruction with the logic function `table` of `inputs`. Returns the rule that was applied. Returns `None` and changes
+    /// nothing if the function needs more than three sources, cannot be encoded, or is the one that the instruction computes already.
     fn replace_by_logic(
         &mut self,
         function: &mut Function,
@@ -143,7 +143,7 @@ impl Combiner {
         let all = 1_u32 << leaves.operands.len();
         let is_needed = |leaf: usize| (0..all).any(|bits| value(bits) != value(bits ^ 1 << leaf));
         let mut needed: SmallVec<[usize; 3]> = (0..leaves.operands.len()).filter(|&leaf| is_needed(leaf)).collect();
-        // Registers come first: an immediate is then the last source that is needed.
+        // Registers come first: an immediate is then the last of the needed sources.
         needed.sort_by_key(|&leaf| leaves.operands[leaf].part().is_none());
         let result = function.results(inst)[0];
         match needed.as_slice() {
@@ -192,7 +192,7 @@ impl Combiner {
 mod tests {
     use super::table_output;
 
-    /// For each of the three inputs, the truth table of "returns this input" returns it.
+    /// A truth table that selects one of the three inputs returns that input.
     #[test]
     fn truth_table_of_an_input_returns_the_input() {
         for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {

@@ -11,7 +11,7 @@ use crate::rewrite::Draft;
 /// Maximum number of readers of a 64-bit shift to absorb into its readers. With up to two readers the number of instructions does not grow.
 const MAX_SHIFT_READERS: u32 = 2;
 
-/// The summands of an addition, without zeros.
+/// The nonzero summands of an addition.
 pub(super) type Terms = SmallVec<[Operand; 5]>;
 
 impl Combiner {
@@ -29,7 +29,8 @@ impl Combiner {
         rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
     }
 
-    /// Combines `a * b + c` into one `IMAD`, where term `at` is the product. Returns the rule that was applied; `None` if nothing changed.
+    /// Combines `a * b + c` into one `IMAD`, where summand number `at` is the product. Returns the rule that was applied; `None` if nothing
+    /// changed.
     fn combine_product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let other = *other_summand(terms, at)?;
         let product = self.absorbable_inst(function, inst, &terms[at], Opcode::IMAD, &[])?;
@@ -43,7 +44,8 @@ impl Combiner {
         Some(CombineRule::ProductSum)
     }
 
-    /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift. Returns the rule that was applied; `None` if nothing changed.
+    /// Combines `(a << n) + b` into one `LEA`, where summand number `at` is the shift. Returns the rule that was applied; `None` if nothing
+    /// changed.
     fn combine_shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let other = *other_summand(terms, at)?;
         let shift = self.absorbable_inst(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
@@ -59,8 +61,8 @@ impl Combiner {
         Some(CombineRule::ShiftedSum)
     }
 
-    /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up. Returns the rule that was
-    /// applied; `None` if nothing changed.
+    /// Combines `(a + b) + c` into one `IADD3`, where summand number `at` is the inner sum; constants are added up. Returns the rule that
+    /// was applied; `None` if nothing changed.
     fn combine_sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
         let inner = self.absorbable_inst(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
@@ -84,8 +86,8 @@ impl Combiner {
         Some(CombineRule::Sum)
     }
 
-    /// Overwrites an addition with a draft, with the sources in an order that the target can encode. Returns `None` and changes nothing if
-    /// there is no such order.
+    /// Overwrites the addition `inst` with a draft, with the sources in an order that the target can encode. Returns `None` and changes
+    /// nothing if there is no such order.
     fn store_sum(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: Inst) -> Option<()> {
         let found = self.first_encodable(function, inst, order::orders(&draft))?;
         self.replace(function, inst, found, &[absorbed]);
@@ -140,7 +142,8 @@ impl Combiner {
         Some(CombineRule::WideShiftedSum)
     }
 
-    /// Matches two operands that are the halves of a 64-bit left shift by less than 32 bits.
+    /// Returns the operands of the 64-bit left shift by 1 to 31 bits whose result has the halves `low` and `high`; `None` if there is no
+    /// such shift, or if it has too many readers.
     fn match_wide_shift(&self, function: &Function, low: &Operand, high: &Operand) -> Option<WideShift> {
         if !low.signs.is_empty() || !high.signs.is_empty() {
             return None;
@@ -160,7 +163,7 @@ impl Combiner {
     }
 }
 
-/// The operands of a 64-bit left shift.
+/// A 64-bit left shift that is computed by two instructions.
 struct WideShift {
     /// The lower half of the shifted value.
     low: Operand,
@@ -168,11 +171,11 @@ struct WideShift {
     high: Operand,
     /// Number of bits to shift by, 1 to 31.
     distance: Operand,
-    /// The instructions that compute the lower and the upper half.
+    /// The instructions that compute the lower and the upper half of the result.
     insts: [Inst; 2],
 }
 
-/// Matches a 32-bit left shift by 1 to 31 bits; `None` for other instructions. Returns the shifted value and the distance in bits.
+/// Returns the shifted value and the distance in bits of a 32-bit left shift by 1 to 31 bits; `None` for other instructions.
 fn match_left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand)> {
     let [a, distance, zero] = *function.sources(inst) else { return None };
     let is_shift = matches!(distance.kind, OperandKind::Integer(1..=31)) && zero == Operand::RZ && a.part().is_some();
@@ -191,7 +194,7 @@ pub(super) fn terms(function: &Function, inst: Inst) -> Option<Terms> {
     Some(summands.iter().copied().filter(|operand| operand.kind != OperandKind::Zero(RegFile::General)).collect())
 }
 
-/// Returns the summand other than summand `at`; `None` unless there are exactly two summands.
+/// Of two summands, returns the one that is not number `at`; `None` unless there are exactly two summands.
 fn other_summand(terms: &Terms, at: usize) -> Option<&Operand> {
     match terms.as_slice() {
         [first, second] => Some(if at == 0 { second } else { first }),

@@ -20,12 +20,12 @@ use super::{CombineRule, Combiner};
 use crate::known::OperandFacts;
 use crate::rewrite::Draft;
 
-/// Truth table of `PLOP3` for the inverse of its first source.
+/// Truth table of a `PLOP3` that inverts its first source.
 const LUT_NOT: u32 = 0x0f;
 
 impl Combiner {
-    /// Combines a comparison with zero with the logic operation that computes the compared word. Returns the rule that was applied; `None`
-    /// if nothing changed.
+    /// Replaces a comparison with zero by the predicate result of the `LOP3` that computes the compared word. Returns the rule that was
+    /// applied; `None` if nothing changed.
     pub(super) fn combine_test_of_logic(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let &[result, Operand::PT] = function.results(inst) else { return None };
         let &[word, zero, Operand::PT] = function.sources(inst) else { return None };
@@ -60,7 +60,7 @@ impl Combiner {
         let predicate = function.new_value(Class::P);
         let whole = Operand::from(function.whole(predicate));
         self.reads.resize(predicate.position() + 1, 0);
-        // The word stays a result: instructions that are dead, and not deleted yet, may read it.
+        // The word stays a result: dead instructions that are not deleted yet may read it.
         tested(whole, function.results(logic)[0]).store(function, logic);
         self.definitions.set(predicate, logic);
         let inversion = Draft {

@@ -16,12 +16,12 @@ use super::signs::compose_signs;
 use super::{CombineRule, Combiner};
 use crate::rewrite::{Draft, single_register};
 
-/// The sign bit of the upper word.
+/// The sign bit in the upper word of a double.
 const SIGN_BIT: u32 = 1 << 31;
 
 impl Combiner {
-    /// Replaces sources whose sign was changed by a logic operation by the original doubles with sign modifiers. Returns the rule that was
-    /// applied; `None` if nothing changed.
+    /// Where a source is a double whose sign bit a logic operation has changed, reads the original double with operand modifiers (negation,
+    /// absolute value) instead. Returns the rule that was applied; `None` if nothing changed.
     pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
@@ -37,8 +37,8 @@ impl Combiner {
         applied
     }
 
-    /// If a source is a double whose sign was changed by a logic operation: returns the original double and the sign modifiers with the
-    /// same effect.
+    /// If a source is a double whose sign bit was changed by a logic operation, returns the original double and the operand modifiers
+    /// (negation, absolute value) with the same effect; otherwise `None`.
     fn match_signed_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
         let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
         if function.values[part.value].file != RegFile::General {

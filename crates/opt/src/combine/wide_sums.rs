@@ -29,7 +29,7 @@ struct WideSum {
 }
 
 impl Combiner {
-    /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves. Returns the rule that
+    /// Combines two dependent 64-bit sums into one of three summands. `upper` adds the upper halves of the outer sum. Returns the rule that
     /// was applied; `None` if nothing changed.
     pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
         let outer = self.match_wide_sum(function, upper)?;
@@ -66,7 +66,8 @@ impl Combiner {
         Some(CombineRule::WideSum)
     }
 
-    /// Matches the addition of the upper halves of a 64-bit sum. Both additions are unguarded, and no other instruction reads the carry.
+    /// Returns the 64-bit sum whose upper halves `upper` adds. `None` if `upper` is another instruction, if one of the two additions is
+    /// guarded, or if another instruction reads the carry.
     fn match_wide_sum(&self, function: &Function, upper: Inst) -> Option<WideSum> {
         let [_, _, _, carry, never] = function.sources(upper) else { return None };
         let is_upper = *never == Operand::PT.inverted_predicate() && carry.signs.is_empty();
@@ -83,7 +84,8 @@ impl Combiner {
         (is_lower && is_carry && is_near && is_only_reader).then_some(WideSum { lower, upper })
     }
 
-    /// Returns the `IADD3` in the block of `reader` that computes a source which only `reader` reads; the `IADD3` may write a carry.
+    /// Returns the `IADD3` that computes a source, if it is in the block of `reader` and `reader` is the only instruction that reads the
+    /// source. The `IADD3` may write a carry too.
     fn absorbable_sum(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;
@@ -94,14 +96,14 @@ impl Combiner {
     }
 }
 
-/// Returns the summands of an addition; `None` if one has an operand modifier, such as negation. A negated zero register counts too,
-/// because it produces a carry.
+/// Returns the nonzero summands of an addition; `None` if a summand has an operand modifier, such as negation. That includes a negated zero
+/// register, which produces a carry.
 fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
     terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }
 
-/// Returns the three summands of an outer sum in which summand `at` is replaced by the summands of the inner sum; `None` if there are more
-/// than three.
+/// Returns the summands of an outer sum in which summand number `at` is replaced by the summands of the inner sum, filled up to three with
+/// zeros; `None` if there are more than three.
 fn replace_summand(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
     let others = outer.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term);
     let mut all: Terms = inner.iter().copied().chain(others).collect();

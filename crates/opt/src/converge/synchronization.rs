@@ -1,9 +1,9 @@
 //! Synchronizations of the warp: inserts a `WARPSYNC` where an instruction needs the whole warp, and deletes those that are redundant.
 //!
 //! A `WARPSYNC` of all threads is redundant where the warp is converged: in code that no divergent branch and no call leads to, after
-//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if nothing in the region waits. One
-//! that also orders memory (`bar.warp.sync`) becomes a `NOP` there. Matrix instructions need the whole warp (flag `whole warp` of the instruction table); where the warp may be diverged, a `WARPSYNC`
-//! is inserted before them.
+//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if nothing in the region waits. A
+//! redundant `WARPSYNC` that also orders memory (`bar.warp.sync`) becomes a `NOP`. Matrix instructions need the whole warp (flag `whole
+//! warp` of the instruction table); where the warp may be diverged, a `WARPSYNC` is inserted before them.
 
 use oriole_ir::analysis::{ControlFlow, PostDominators};
 use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, Target};
@@ -16,7 +16,7 @@ use super::{ConvergenceRegion, Stats};
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
-/// The branches at which the warps of a function diverge, and the regions at whose exits they are converged again.
+/// The branches at which warps diverge, and the regions after which they are converged again.
 pub(super) struct WarpConvergence<'a> {
     /// The control-flow graph of the function.
     pub(super) flow: &'a ControlFlow,
@@ -27,14 +27,14 @@ pub(super) struct WarpConvergence<'a> {
 }
 
 impl WarpConvergence<'_> {
-    /// Inserts the synchronizations that instructions need, then deletes the redundant ones; counts both in `stats`.
+    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; counts both in `stats`.
     pub(super) fn update_synchronizations(&self, function: &mut Function, target: Target, stats: &mut Stats) {
         stats.synchronizations_added = self.insert_synchronizations(function, target);
         stats.synchronizations_removed = self.remove_synchronizations(function);
     }
 
-    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns the
-    /// number of instructions inserted.
+    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns
+    /// the number of instructions inserted.
     fn insert_synchronizations(&self, function: &mut Function, target: Target) -> usize {
         let is_matrix =
             |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
@@ -50,8 +50,8 @@ impl WarpConvergence<'_> {
             let mut insts: Vec<Inst> = Vec::new();
             for &inst in &function.blocks[block].insts.clone() {
                 if is_diverged && is_matrix(function, inst) {
-                    // The synchronization goes before the computations that precede the instruction: they may write uniform registers that
-                    // it reads, which the whole warp has to write together.
+                    // The `WARPSYNC` goes before the computations that precede the matrix instruction: they may write uniform registers
+                    // that the matrix instruction reads, and the whole warp has to write those together.
                     let guard = function.insts[inst].guard;
                     let is_computation = |&&inst: &&Inst| {
                         matches!(function.insts[inst].op, Op::Machine(_)) && function.insts[inst].op.effect() == Effect::None
@@ -69,8 +69,8 @@ impl WarpConvergence<'_> {
         added
     }
 
-    /// Deletes each `WARPSYNC` of all threads in code where the warp is converged. One that also orders memory becomes a `NOP`, across which
-    /// no memory access moves, as in ptxas' code. Returns the number of instructions deleted or replaced.
+    /// Deletes each `WARPSYNC` of all threads in code where the warp is converged. A `WARPSYNC` that also orders memory becomes a `NOP`
+    /// instead, across which no memory access moves, as in ptxas' code. Returns the number of instructions deleted or replaced.
     fn remove_synchronizations(&self, function: &mut Function) -> usize {
         let definitions = Definitions::compute(function);
         let has_synchronization =
@@ -103,9 +103,9 @@ impl WarpConvergence<'_> {
         removed + replaced
     }
 
-    /// Returns, for each block, whether a diverged warp may enter it. A warp diverges at a divergent branch and in a call. At the exit of a
-    /// region it is converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait
-    /// there for each other.
+    /// Returns, for each block, whether a warp may be diverged when it enters the block. A warp diverges at a divergent branch and in a
+    /// call. At the exit of a region, a warp is converged if it was converged at the entry: the barrier has recorded all threads, and those
+    /// that have not exited wait for each other there.
     fn diverged_blocks(&self, function: &Function, definitions: &Definitions) -> Vec<bool> {
         let mut is_exit = vec![false; function.blocks.len()];
         let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
@@ -113,8 +113,9 @@ impl WarpConvergence<'_> {
             is_exit[region.exit.position()] = true;
             exits.entry(region.entry).or_default().push(region.exit);
         }
-        // In a block that only some threads reach, the others may be at another `WARPSYNC` of all threads. All threads then continue, but
-        // at different instructions, so the warp is converged after the block only if all threads reach it.
+        // In a block that only some threads reach, the other threads may be at another `WARPSYNC` of all threads. All threads then
+        // continue, but at different instructions. So after a `WARPSYNC` in a block the warp is converged only if all threads reach the
+        // block.
         let post_dominators = PostDominators::compute(function, self.flow);
         let ends_diverged = |block: Block, start: bool| {
             let end = function.blocks[block].insts.iter().fold(start, |state, &inst| is_diverged_after(function, definitions, inst, state));
@@ -133,8 +134,8 @@ impl WarpConvergence<'_> {
             let end = ends_diverged(block, start);
             let inside = self.flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
             let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
-            // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at the
-            // exit.
+            // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at
+            // the exit.
             let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
             for next in spoiled.into_iter().chain(late_exits) {
                 if !std::mem::replace(&mut starts_diverged[next.position()], true) {
@@ -160,8 +161,8 @@ fn new_full_synchronization(function: &mut Function, target: Target, like: Inst)
     synchronization
 }
 
-/// Returns whether a warp may be diverged after an instruction, given whether it may be before. After a call, and after a synchronization
-/// of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
+/// Returns whether a warp may be diverged after an instruction; `is_diverged` says whether it may be diverged before it. After a call, and
+/// after a synchronization of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
 fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
     let data = &function.insts[inst];
     match data.op.machine() {
@@ -174,8 +175,7 @@ fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst,
     }
 }
 
-/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory
-/// access attached.
+/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads.
 fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
     let data = &function.insts[inst];
     if !data.is_machine(Opcode::WARPSYNC) {

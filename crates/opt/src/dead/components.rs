@@ -24,12 +24,12 @@ use smallvec::SmallVec;
 
 use super::narrow_results::{self, NarrowableInst, NewRegisters};
 
-/// The mask of a fetch that writes all four components. It is not written in the instruction text.
+/// The component mask of a fetch that writes all four components. The instruction text omits this mask.
 const ALL_COMPONENTS: u32 = 0xf;
-/// Maximum number of components in the second result; further ones are in the first.
+/// Maximum number of components in the second result of a fetch; further components are in the first result.
 const MAX_LOWER_COMPONENTS: u8 = 2;
 
-/// A texture fetch that writes a component which no instruction reads.
+/// A texture fetch whose results can be narrowed, with a record of the components that other instructions read.
 struct PartlyReadFetch {
     /// The fetch instruction.
     inst: Inst,
@@ -39,27 +39,28 @@ struct PartlyReadFetch {
     lower_result: Value,
     /// Bit set of the components that the fetch writes; bit 0 is x.
     mask: u32,
-    /// Bit set of the components that are read; bit n is the n-th component written.
+    /// Bit set of the components that some instruction reads; bit n is the n-th component written.
     read_components: u32,
-    /// Whether a tied operand reads the result: it must have as many registers as its own result, so the fetch cannot be narrowed.
+    /// Whether a tied operand of another instruction reads a result. A tied operand must have as many registers as the result that it is
+    /// tied to, so the fetch cannot be narrowed then.
     has_tied_reader: bool,
-    /// For each read of several registers of a result: the number of its first component, and the number of components.
+    /// For each operand that reads several registers of a result: the number of the first component read, and the number of components.
     read_ranges: SmallVec<[(u8, u8); 4]>,
 }
 
-/// Removes unread components of the fetches of a function. Returns the number of components removed.
+/// Removes the components of texture fetches that no instruction reads. Returns the number of components removed.
 pub(super) fn run(function: &mut Function, target: Target) -> usize {
     narrow_results::run::<PartlyReadFetch>(function, target)
 }
 
 impl NarrowableInst for PartlyReadFetch {
-    /// Matches a texture fetch whose components can be chosen by a mask; `None` for other instructions.
+    /// Describes a texture fetch whose components can be chosen by a mask; `None` for other instructions. No component counts as read yet.
     fn match_inst(function: &Function, inst: Inst) -> Option<PartlyReadFetch> {
         let opcode = function.insts[inst].op.machine()?;
         if !matches!(opcode, Opcode::TEX | Opcode::TLD | Opcode::TLD4 | Opcode::TXD) {
             return None;
         }
-        // A tied operand has as many registers as the result, so the result cannot be narrowed.
+        // A tied source has as many registers as the result, so the result cannot be narrowed.
         let sources = function.sources(inst);
         if sources.iter().any(|source| matches!(source.role, Role::Tied(_))) {
             return None;
@@ -91,7 +92,7 @@ impl NarrowableInst for PartlyReadFetch {
         self.upper_result.into_iter().chain([self.lower_result])
     }
 
-    /// Records that an operand with this role reads a part of a result.
+    /// Records that an operand with the given role reads `part`, some registers of a result.
     fn note_use(&mut self, part: Part, role: Role) {
         let first = if part.value == self.lower_result { part.first } else { MAX_LOWER_COMPONENTS + part.first };
         self.read_components |= ((1 << part.count) - 1) << first;
@@ -101,11 +102,11 @@ impl NarrowableInst for PartlyReadFetch {
         }
     }
 
-    /// Restricts the fetch to the components that are read. Adds the new value and register index of each remaining component to
-    /// `new_registers`. Returns the number of components removed.
+    /// Restricts the fetch to the components that are read. Adds to `new_registers` where each remaining component now is. Returns the
+    /// number of components removed.
     fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
         let count = self.mask.count_ones() as u8;
-        // The machine has no fetch without components, so at least x stays.
+        // The machine has no fetch without components, so at least the first one stays.
         let read = self.read_components.max(1);
         let wanted = read.count_ones() as u8;
         if wanted == count || self.has_tied_reader || !self.keeps_ranges_adjacent(read) {
@@ -145,14 +146,14 @@ impl NarrowableInst for PartlyReadFetch {
 }
 
 impl PartlyReadFetch {
-    /// Returns the index of component `number` after the fetch is narrowed to the components `read`: the number of read components below
-    /// it.
+    /// Returns the index of component `number` after the fetch is narrowed to the components in the bit set `read`, which is the number of
+    /// read components before it.
     fn narrowed_index(read: u32, number: u8) -> u8 {
         (read & ((1 << number) - 1)).count_ones() as u8
     }
 
-    /// Returns whether registers that one operand reads together stay adjacent, and pairs stay aligned, if only the components `read`
-    /// remain.
+    /// Returns whether registers that one operand reads together stay adjacent, and pairs stay aligned, if only the components in the bit
+    /// set `read` remain.
     fn keeps_ranges_adjacent(&self, read: u32) -> bool {
         self.read_ranges.iter().all(|&(first, count)| {
             let new = Self::narrowed_index(read, first);

@@ -6,9 +6,9 @@
 //! STG [...], %1[3]                             STG [...], %5[1]
 //! ```
 //!
-//! The new load has one register, or an aligned half of four registers; three registers of four stay a load of four. Elements of a vector
-//! are separate accesses in the memory model of PTX, so a weak load need not read the others. The cost is linear in the size of the
-//! function.
+//! The new load has one register, or an aligned half of four registers; a load of which three registers are read stays a load of four. In
+//! the memory model of PTX the elements of a vector are separate accesses, so a weak load need not read elements that are not used. The
+//! cost is linear in the size of the function.
 
 use oriole_ir::{
     Class, Function, Inst, MemoryAccess, Opcode, Operand, OperandKind, Order, Part, RegFile, Role, Symbol, Target, Value, machine,
@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::narrow_results::{self, NarrowableInst, NewRegisters};
 
-/// A weak load of two or four registers.
+/// A weak load of two or four registers, with a record of the registers that other instructions read.
 struct VectorLoad {
     /// The load instruction.
     inst: Inst,
@@ -26,9 +26,10 @@ struct VectorLoad {
     value: Value,
     /// Number of registers of the result.
     width: u8,
-    /// Bit set of the registers of the result that are read; bit n is register n.
+    /// Bit set of the registers of the result that some instruction reads; bit n is register n.
     read_registers: u32,
-    /// Whether a tied operand reads the result: it must have as many registers as its own result, so the load cannot be narrowed.
+    /// Whether a tied operand of another instruction reads the result. A tied operand must have as many registers as the result that it is
+    /// tied to, so the load cannot be narrowed then.
     has_tied_reader: bool,
 }
 
@@ -37,7 +38,8 @@ pub(super) fn run(function: &mut Function, target: Target) -> usize {
     narrow_results::run::<VectorLoad>(function, target)
 }
 
-/// Returns the modifier of a load of `width` registers: `.64` or `.128`. `None` for other widths; a load of one register has no modifier.
+/// Returns the modifier of a load of two or four registers: `.64` or `.128`. `None` for other widths; a load of one register has no
+/// modifier.
 fn width_modifier(width: u8) -> Option<Symbol> {
     match width {
         2 => Some(Symbol::_64),
@@ -47,7 +49,7 @@ fn width_modifier(width: u8) -> Option<Symbol> {
 }
 
 impl NarrowableInst for VectorLoad {
-    /// Matches an unguarded weak load of two or four registers; `None` for other instructions.
+    /// Describes an unguarded weak load of two or four registers; `None` for other instructions. No register counts as read yet.
     fn match_inst(function: &Function, inst: Inst) -> Option<VectorLoad> {
         let data = &function.insts[inst];
         if !matches!(data.op.machine()?, Opcode::LD | Opcode::LDG | Opcode::LDS | Opcode::LDL) || data.guard.is_some() {
@@ -77,14 +79,14 @@ impl NarrowableInst for VectorLoad {
         std::iter::once(self.value)
     }
 
-    /// Records that an operand with this role reads a part of the result.
+    /// Records that an operand with the given role reads `part`, some registers of the result.
     fn note_use(&mut self, part: Part, role: Role) {
         self.read_registers |= ((1 << part.count) - 1) << part.first;
         self.has_tied_reader |= matches!(role, Role::Tied(_));
     }
 
-    /// Restricts the load to the registers that are read. Adds the new value and index of each remaining register to `new_registers`.
-    /// Returns the number of registers removed.
+    /// Restricts the load to the registers that are read. Adds to `new_registers` where each remaining register now is. Returns the number
+    /// of registers removed.
     fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
         let Some((first, count)) = self.needed_range() else { return 0 };
         let (old_modifiers, old_memory) = (function.insts[self.inst].modifiers.clone(), function.insts[self.inst].memory);
@@ -118,8 +120,8 @@ impl NarrowableInst for VectorLoad {
 }
 
 impl VectorLoad {
-    /// Returns the smallest range of registers that a narrower load can load and that has all registers that are read: its first register
-    /// and its number of registers. `None` if the load cannot be narrowed.
+    /// Returns the smallest range of registers that contains all registers that are read and that one narrower load can load, as its first
+    /// register and its number of registers. `None` if the load cannot be narrowed.
     fn needed_range(&self) -> Option<(u8, u8)> {
         let ranges = (0..self.width).map(|first| (first, 1)).chain((0..self.width).step_by(2).map(|first| (first, 2)));
         let mut narrower = ranges.filter(|&(_, count)| count < self.width);

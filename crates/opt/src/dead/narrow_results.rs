@@ -6,26 +6,26 @@
 use oriole_ir::{Function, Inst, OperandKind, Part, Role, Target, Value};
 use rustc_hash::FxHashMap;
 
-/// For each register of a replaced value, the new value and the index of the register in it. A register is a value and an index.
+/// Maps each register of a replaced value to the register that replaces it. A register is a value and an index of a register in it.
 pub(super) type NewRegisters = FxHashMap<(Value, u8), (Value, u8)>;
 
 /// An instruction whose results can be narrowed, with a record of the registers of its results that other instructions read.
 pub(super) trait NarrowableInst: Sized {
-    /// Matches an instruction whose results can be narrowed; `None` for other instructions. No register counts as read yet.
+    /// Describes an instruction whose results can be narrowed; `None` for other instructions. No register counts as read yet.
     fn match_inst(function: &Function, inst: Inst) -> Option<Self>;
 
     /// Returns the results that can be narrowed.
     fn results(&self) -> impl Iterator<Item = Value>;
 
-    /// Records that an operand with this role reads a part of a result.
+    /// Records that an operand with the given role reads `part`, some registers of a result.
     fn note_use(&mut self, part: Part, role: Role);
 
-    /// Restricts the instruction to the registers that are read. Adds the new value and index of each remaining register to
-    /// `new_registers`. Returns the number of registers removed.
+    /// Restricts the instruction to the result registers that are read. Adds to `new_registers` where each remaining register now is.
+    /// Returns the number of registers removed.
     fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize;
 }
 
-/// Narrows all instructions of a function that `N` matches. Returns the number of registers removed from their results.
+/// Narrows all instructions of a function that have a description of type `N`. Returns the number of registers removed from their results.
 pub(super) fn run<N: NarrowableInst>(function: &mut Function, target: Target) -> usize {
     let mut narrowable: Vec<N> = Vec::new();
     let mut index_of_result: FxHashMap<Value, usize> = FxHashMap::default();
@@ -53,7 +53,7 @@ pub(super) fn run<N: NarrowableInst>(function: &mut Function, target: Target) ->
     removed
 }
 
-/// Makes all instructions read the new registers in place of the replaced ones.
+/// Makes all instructions read the new registers instead of the replaced ones.
 fn replace_reads(function: &mut Function, new_registers: &NewRegisters) {
     for layout_index in 0..function.layout.len() {
         let block = function.layout[layout_index];

@@ -8,7 +8,7 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{Memory, Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
-/// A register or register pair plus a constant.
+/// A sum of a register or register pair and a constant.
 pub(super) struct BasePlusConstant {
     /// The register or register pair that the constant is added to.
     pub(super) base: FoldedBase,
@@ -23,12 +23,12 @@ pub(super) enum FoldedBase {
     Absent,
     /// A register or an aligned register pair.
     Registers(Part),
-    /// The lower and the upper half of a 64-bit base, in any two registers.
+    /// The lower and the upper half of a 64-bit base, in two registers that need not be a pair.
     Halves(Part, Part),
 }
 
 impl OperandFolder {
-    /// Records that a constant could not be added to the offset of an address.
+    /// Records, for `oriole explain`, that a constant could not be added to the offset of an address.
     fn record_rejected_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
         self.alternatives.reject("fold", inst, || {
             let form = format!("an address whose offset takes the addition of {constant:#x}");
@@ -36,7 +36,8 @@ impl OperandFolder {
         });
     }
 
-    /// Moves constants from the base of an address to its offset.
+    /// If the base of an address is a register plus a constant, makes the register the base and adds the constant to the offset. `at` is
+    /// the operand number of the base.
     pub(super) fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         let operand = function.operands(inst)[at];
         let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
@@ -50,7 +51,7 @@ impl OperandFolder {
         }
     }
 
-    /// Moves constants from a 32-bit base to the offset, one addition after the other.
+    /// Does the same as `fold_address` for a 32-bit base, one addition after the other.
     fn fold_narrow_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_FOLDED_ADDITIONS {
             let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
@@ -64,7 +65,7 @@ impl OperandFolder {
         }
     }
 
-    /// Moves as many added constants as possible from a 64-bit base to the offset.
+    /// Does the same as `fold_address` for a 64-bit base, with as many constant additions as the offset can take.
     fn fold_wide_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
         let (mut low, mut high) = (single_register(base, 0), single_register(base, 1));
         let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
@@ -98,7 +99,7 @@ impl OperandFolder {
         }
     }
 
-    /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
+    /// Returns a 32-bit register as the sum of another register and a constant, or as a constant; `None` if its definition is neither.
     fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
         match self.definitions.known_content(function, part) {
             Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: FoldedBase::Absent, constant: i64::from(number as i32) }),
@@ -110,8 +111,8 @@ impl OperandFolder {
         }
     }
 
-    /// Matches a 64-bit sum: `low + constant` with its carry, and `high + constant + carry`. Returns the halves of the other summand and
-    /// the 64-bit constant.
+    /// Matches a 64-bit addition of a constant that computes the halves `low` and `high`, by two additions with a carry. Returns the lower
+    /// and upper half of the other summand, and the 64-bit constant.
     fn match_wide_addition(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
         let (lower, low, carry) = self.match_addition(function, low)?;
         let origin = self.definitions.origin(function, high);
@@ -127,16 +128,16 @@ impl OperandFolder {
         Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
     }
 
-    /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the
-    /// carry-out predicate, `None` if the instruction does not write one.
+    /// Matches a 32-bit addition of a register and a constant that computes `part`. Returns the register, the constant, and the carry-out
+    /// predicate (`None` if the addition does not write one).
     fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
         let (summands, carry) = self.match_sum(function, part)?;
         let (base, number) = self.match_register_and_constant(function, &summands)?;
         Some((base, number, carry))
     }
 
-    /// Matches a 32-bit addition without a carry-in. Returns its three summands and its carry-out predicate, `None` if the instruction
-    /// does not write one.
+    /// Matches a 32-bit addition without a carry-in that computes `part`. Returns its three summands and its carry-out predicate (`None` if
+    /// the addition does not write one).
     pub(super) fn match_sum(&self, function: &Function, part: Part) -> Option<([Operand; 3], Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
         let inst = self.definitions.unguarded(function, origin.value)?;
@@ -150,8 +151,8 @@ impl OperandFolder {
         Some(([*first, *second, *third], carry))
     }
 
-    /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
-    /// constants.
+    /// Matches summands of which one is a register and the others are constants, at most one of them nonzero. Returns the register and the
+    /// sum of the constants.
     pub(super) fn match_register_and_constant(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
         let mut register = None;
         let mut number = None;
@@ -181,7 +182,7 @@ impl OperandFolder {
         Some((register?, number.unwrap_or(0)))
     }
 
-    /// Combines two additions of constants: `(a + 4) + 8` becomes `a + 12`, unless a carry of the second one is read.
+    /// Combines two additions of constants: `(a + 4) + 8` becomes `a + 12`, unless an instruction reads a carry of the second addition.
     pub(super) fn combine_additions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         let data = &function.insts[inst];
         let wants_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
@@ -204,22 +205,24 @@ impl OperandFolder {
     }
 }
 
-/// Returns whether an instruction has 32-bit addresses, with an unscaled base.
+/// Returns whether the addresses of an opcode have 32 bits and the base register is not scaled.
 fn has_narrow_address(opcode: Opcode, base: &Operand) -> bool {
     matches!(opcode.properties().memory, Memory::Shared | Memory::Local | Memory::Constant) && base.suffixes().next().is_none()
 }
 
-/// Returns whether operand `at` is the base of the shared-memory address that an asynchronous copy writes to, which is its first address.
+/// Returns whether operand number `at` is the base of the shared-memory address that an asynchronous copy (`LDGSTS`) writes to, which is
+/// the first address of the instruction.
 fn is_copy_target(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
     let is_first = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
     opcode == Opcode::LDGSTS && function.operands(inst).iter().position(is_first) == Some(at)
 }
 
-/// Returns the draft with the base `at` of an address replaced by `sum`: its register as the base, its constant added to the offset. `None`
-/// if the offset overflows.
+/// In the address whose base is operand number `at`, makes the register of `sum` the base and adds the constant of `sum` to the offset.
+/// Returns the changed draft; `None` if the offset overflows.
 fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Draft> {
     let role = draft.operands[at].role;
-    // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
+    // The operands of one address are adjacent. An asynchronous copy has two addresses, so only the operands next to the base may be
+    // changed.
     let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
     let start = draft.operands[..at].iter().rposition(|operand| !is_term(operand)).map_or(0, |before| before + 1);
     let mut terms = (start..draft.operands.len()).take_while(|&at| is_term(&draft.operands[at]));
@@ -238,7 +241,7 @@ fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Dr
     Some(draft)
 }
 
-/// Returns two registers as one register pair; `None` if they are not an aligned pair of one value.
+/// Returns two registers as one register pair; `None` if they are not an aligned pair of registers of one value.
 pub(super) fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
     let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
     (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })

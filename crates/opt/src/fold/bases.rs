@@ -8,10 +8,11 @@ use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
 
-/// The packs that folding has created. They are inserted into the blocks at the end of the pass, in one walk.
+/// The `PACK` instructions that folding has created for 64-bit addresses. They are inserted into the blocks at the end of the pass, in one
+/// walk.
 #[derive(Default)]
 pub(super) struct PackedBases {
-    /// For the lower and the upper half of each base, the register pair that a pack makes of them.
+    /// Maps the lower and upper half of each base to the register pair into which a `PACK` copies them.
     pairs: FxHashMap<(Part, Part), Part>,
     /// For each instruction, the packs to insert after it.
     packs_after: FxHashMap<Inst, Vec<Inst>>,
@@ -19,7 +20,7 @@ pub(super) struct PackedBases {
     inst_positions: Option<InstPositions>,
 }
 
-/// The positions of all instructions, to find the later one of two definitions.
+/// The positions of all instructions, for finding out which of two definitions is later.
 struct InstPositions {
     /// For each instruction, its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
@@ -28,8 +29,9 @@ struct InstPositions {
 }
 
 impl PackedBases {
-    /// Returns an aligned pair with two registers as halves; creates its pack if there is none yet. Both registers must be defined on all
-    /// paths to the reader of the pair. Returns `None` if a register has no definition.
+    /// Returns an aligned register pair with the registers `low` and `high` as halves; creates its `PACK` if there is none yet. Both
+    /// registers must be defined on all paths to the instruction that reads the pair. Returns `None` if a register is not a general
+    /// register or has no definition.
     pub(super) fn pack(&mut self, function: &mut Function, definitions: &Definitions, low: Part, high: Part) -> Option<Part> {
         if let Some(&pair) = self.pairs.get(&(low, high)) {
             return Some(pair);
@@ -49,7 +51,7 @@ impl PackedBases {
         Some(pair)
     }
 
-    /// Inserts the packs after the definitions of their halves; after all phis of the block if the later definition is a phi.
+    /// Inserts each `PACK` after the later definition of its two halves; if that is a phi, after all phis of the block.
     pub(super) fn insert_packs(mut self, function: &mut Function) {
         let Some(inst_positions) = self.inst_positions.take() else { return };
         let mut blocks: Vec<Block> =
@@ -90,7 +92,7 @@ impl InstPositions {
         InstPositions { positions, dominators: Dominators::compute(function, &flow) }
     }
 
-    /// Returns the later one of two instructions that both dominate a third one.
+    /// Returns the later one of two instructions that both dominate a third one; `None` if one of them is in no block.
     fn later_of(&self, one: Inst, other: Inst) -> Option<Inst> {
         let (first, second) = (self.positions[one.position()]?, self.positions[other.position()]?);
         let other_is_later = if first.0 == second.0 { first.1 < second.1 } else { self.dominators.dominates(first.0, second.0) };

@@ -13,25 +13,25 @@ use crate::rewrite::single_register;
 /// The compile-time constant results of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KnownResults {
-    /// The result in one or two general registers, as a 64-bit constant; `None` if there is none.
+    /// The integer result, which is in one or two general registers; `None` if there is none.
     pub(super) integer: Option<u64>,
     /// The two predicate results, in operand order; `None` if they are not known.
     pub(super) predicates: Option<[bool; 2]>,
 }
 
 impl KnownResults {
-    /// Returns the results of an instruction that writes one 32-bit word and no predicate.
+    /// Describes an instruction whose only result is this 32-bit word.
     fn word(word: u32) -> Option<KnownResults> {
         KnownResults::integer(word.into())
     }
 
-    /// Returns the results of an instruction that writes a 64-bit integer and no predicate.
+    /// Describes an instruction whose only result is this 64-bit integer.
     fn integer(integer: u64) -> Option<KnownResults> {
         Some(KnownResults { integer: Some(integer), predicates: None })
     }
 }
 
-/// The sources of an instruction, all compile-time constants.
+/// The sources of an instruction whose sources are all compile-time constants.
 struct ConstantSources {
     /// The integer sources in operand order, each with its operand modifiers (negation, bitwise NOT), which are not applied yet.
     integers: SmallVec<[(u64, Signs); 4]>,
@@ -40,7 +40,7 @@ struct ConstantSources {
 }
 
 impl ConstantSources {
-    /// Returns the sources of an instruction, or `None` if one of them is not known.
+    /// Returns the sources of an instruction, or `None` if one of them is not a compile-time constant.
     fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<ConstantSources> {
         let known = OperandFacts::new(function, definitions);
         let mut sources = ConstantSources { integers: SmallVec::new(), predicates: SmallVec::new() };
@@ -69,13 +69,14 @@ impl ConstantSources {
         Some(sources)
     }
 
-    /// Returns the lower 32 bits of the integer sources with their modifiers applied; `None` unless there are exactly `N` sources.
+    /// Returns the lower 32 bits of the integer sources, with operand modifiers applied; `None` unless there are exactly `N` integer
+    /// sources.
     fn words<const N: usize>(&self) -> Option<[u32; N]> {
         let words: Option<SmallVec<[u32; 4]>> = self.integers.iter().map(|&(number, signs)| apply_modifier(number as u32, signs)).collect();
         words?.as_slice().try_into().ok()
     }
 
-    /// Returns integer source `at` as the summand that the carry is computed from: `-x` counts as `2^32 - x`.
+    /// Returns integer source number `at` as a summand of an addition with a carry: `-x` is `2^32 - x`, which is 33 bits long if `x` is 0.
     fn carry_summand(&self, at: usize) -> Option<u64> {
         let (number, signs) = *self.integers.get(at)?;
         let word = number as u32;
@@ -83,7 +84,7 @@ impl ConstantSources {
     }
 }
 
-/// Returns a 32-bit word with an operand modifier applied, negation or bitwise NOT; `None` for other modifiers.
+/// Applies an operand modifier, negation or bitwise NOT, to a 32-bit word; `None` for other modifiers.
 fn apply_modifier(word: u32, signs: Signs) -> Option<u32> {
     match signs {
         Signs::NONE => Some(word),
@@ -93,7 +94,8 @@ fn apply_modifier(word: u32, signs: Signs) -> Option<u32> {
     }
 }
 
-/// Returns the compile-time constant in an operand of one or two registers, without applying the modifiers of the operand.
+/// Returns the compile-time constant that an operand of one or two registers holds, before its operand modifiers are applied; `None` if the
+/// content is not known.
 fn known_integer(function: &Function, definitions: &Definitions, source: &Operand) -> Option<u64> {
     let word = |part| match definitions.known_content(function, part)? {
         KnownWord::Integer(number) => Some(u64::from(number)),
@@ -111,7 +113,7 @@ fn known_integer(function: &Function, definitions: &Definitions, source: &Operan
     }
 }
 
-/// Returns the results of an unguarded integer instruction; `None` for other instructions and if a source is not known.
+/// Computes the results of an unguarded integer instruction at compile time; `None` for other instructions, or if a source is not known.
 pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<KnownResults> {
     let operation = match opcode {
         Opcode::IADD3 => evaluate_sum,
@@ -128,7 +130,7 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
         Opcode::SGXT | Opcode::BMSK => evaluate_bit_field,
         _ => return None,
     };
-    // Cheap test first: constant-bank words are not known at compile time.
+    // The cheapest test comes first: constant-bank words are not known at compile time.
     if function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Constant { .. })) {
         return None;
     }
@@ -147,7 +149,7 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
     operation(opcode, &function.insts[inst].modifiers, &sources)
 }
 
-/// Evaluates `IADD3`: the sum of three summands and up to two carries in. The first carry result is whether the sum exceeds 32 bits at
+/// Evaluates `IADD3`, the sum of three summands and up to two carries in. The first carry result says whether the sum overflows 32 bits at
 /// least once, the second whether it does so twice.
 fn evaluate_sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let carries = match (modifiers, sources.predicates.as_slice()) {
@@ -162,7 +164,7 @@ fn evaluate_sum(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> O
     Some(KnownResults { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
 }
 
-/// Evaluates `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
+/// Evaluates `IMAD` without a carry: the lower word of `a * b + c`, or all 64 bits (`.WIDE`), or the upper word (`.HI`).
 fn evaluate_product(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let &[(a, _), (b, _), (c, _)] = sources.integers.as_slice() else { return None };
@@ -204,14 +206,15 @@ fn evaluate_shift(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) ->
     KnownResults::word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
 }
 
-/// Evaluates `LOP3`: a bitwise function of three words, given by a truth table; the predicate result is whether the word is nonzero.
+/// Evaluates `LOP3`, a bitwise function of three words given by a truth table. Its predicate result says whether the word is nonzero.
 fn evaluate_bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.predicates.as_slice() == [false])?;
     let word = evaluate_logic(i64::from(table), a, b, c);
     Some(KnownResults { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
 }
 
-/// Evaluates `PRMT`: four bytes of the register pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
+/// Evaluates `PRMT`: each byte of the result is a selected byte of the register pair `b:a`, or eight copies of its sign bit if the selector
+/// has bit 3 set.
 fn evaluate_permutation(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, selectors, b] = sources.words::<3>().filter(|_| modifiers.is_empty())?;
     let pair = u64::from(b) << 32 | u64::from(a);
@@ -230,7 +233,8 @@ fn evaluate_select(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -
     KnownResults::word(if first { a } else { b })
 }
 
-/// Evaluates `ISETP`: compares words and combines the result with a predicate. With `.EX`, equal words take the result for the lower words.
+/// Evaluates `ISETP`: compares two words and combines the result with a predicate. With `.EX`, which compares upper words, the result for
+/// the lower words counts if the words are equal.
 fn evaluate_compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [relation, rest @ ..] = modifiers else { return None };
     let [a, b] = sources.words::<2>()?;
@@ -259,7 +263,7 @@ fn evaluate_compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) 
     Some(KnownResults { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
 }
 
-/// Evaluates `PLOP3`: two truth tables of three predicates.
+/// Evaluates `PLOP3`, which has two predicate results, each given by a truth table of the three predicate sources.
 fn evaluate_predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
@@ -281,9 +285,9 @@ fn evaluate_min_max(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) 
 /// Evaluates `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one) and `BREV` (bit reversal).
 fn evaluate_bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a] = sources.words::<1>()?;
-    // Index of the highest set bit, counted from bit 0; all ones if none is set.
+    // Returns the index of the highest set bit, counted from bit 0; all ones if none is set.
     let leading = |bits: u32| if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() };
-    // Index of the highest set bit, counted from bit 31 downwards; all ones if none is set.
+    // Returns the index of the highest set bit, counted from bit 31 downwards; all ones if none is set.
     let distance = |bits: u32| if bits == 0 { u32::MAX } else { bits.leading_zeros() };
     KnownResults::word(match (opcode, modifiers) {
         (Opcode::IABS, []) => (a as i32).unsigned_abs(),
@@ -297,7 +301,8 @@ fn evaluate_bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Consta
     })
 }
 
-/// Evaluates `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` ones from bit `a` on); `n` and `a` count as at most 32.
+/// Evaluates `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` one bits, starting at bit `a`). Larger values of `n` and
+/// `a` count as 32.
 fn evaluate_bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let [a, count] = sources.words::<2>()?;
     let count = count.min(32);

@@ -25,11 +25,12 @@ use super::addresses::{FoldedBase, aligned_pair};
 use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
-/// The modifier of asynchronous copies that fill the target with zeros after the copied bytes.
+/// The modifier of an asynchronous copy that fills the rest of its destination with zeros after the copied bytes.
 const ZERO_FILL: &str = ".ZFILL";
 
 impl OperandFolder {
-    /// Removes `.ZFILL` from a copy that copies all bytes or none, and simplifies its address and predicate.
+    /// If the `.ZFILL` copy `inst` always copies either all bytes or none, removes the modifier `.ZFILL` and simplifies its address and
+    /// predicate.
     pub(super) fn remove_zero_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == ZERO_FILL) {
             return;
@@ -56,7 +57,7 @@ impl OperandFolder {
         self.stats.offsets += 1;
     }
 
-    /// Matches a 64-bit address that is a base plus a value that is always zero. Returns the base.
+    /// Matches a 64-bit address that is the sum of a base and a value that is always zero. Returns the base.
     fn match_base_plus_zero(&self, function: &Function, pair: Part) -> Option<FoldedBase> {
         let (low, carry) = self.match_zero_addition(function, single_register(pair, 0))?;
         let origin = self.definitions.origin(function, single_register(pair, 1));
@@ -72,7 +73,8 @@ impl OperandFolder {
         Some(aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers))
     }
 
-    /// Matches a 32-bit addition of a register and summands that are always zero. Returns the register and the predicate with the carry.
+    /// Matches a 32-bit addition that computes `part` from one register and summands that are always zero. Returns the register and the
+    /// carry-out predicate (`None` if the addition does not write one).
     fn match_zero_addition(&self, function: &Function, part: Part) -> Option<(Part, Option<oriole_ir::Value>)> {
         let (summands, carry) = self.match_sum(function, part)?;
         let known = OperandFacts::new(function, &self.definitions);
@@ -83,7 +85,7 @@ impl OperandFolder {
     }
 }
 
-/// Returns the pair of general registers that an operand reads; `None` for other operands.
+/// Returns the pair of general registers that an operand reads; `None` if the operand reads something else.
 fn general_pair(function: &Function, operand: &Operand) -> Option<Part> {
     operand.part().filter(|part| part.count == 2 && function.values[part.value].file == RegFile::General)
 }

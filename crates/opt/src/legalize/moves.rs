@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{EncodabilityCache, MoveKind};
 use crate::rewrite::{Draft, Prelude, file_of, single_register};
 
-/// Returns the positions of the operands that a move instruction could put into a register, the cheapest to move first.
+/// Returns the positions, in the operand list, of the operands that a move instruction can put into a register, the cheapest to move first.
 pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
     let mut positions: SmallVec<[usize; 8]> =
         (draft.result_count..draft.operands.len()).filter(|&at| can_move_to_register(function, draft, at)).collect();
@@ -15,7 +15,7 @@ pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<
     positions
 }
 
-/// Returns whether a move instruction could put operand `at` into a general or uniform register.
+/// Returns whether a move instruction can put operand number `at` into a general or uniform register.
 fn can_move_to_register(function: &Function, draft: &Draft, at: usize) -> bool {
     let operand = &draft.operands[at];
     let is_register_file = matches!(file_of(function, operand), Some(RegFile::General | RegFile::Uniform));
@@ -35,13 +35,13 @@ fn can_move_to_register(function: &Function, draft: &Draft, at: usize) -> bool {
     }
 }
 
-/// Returns whether operand `at` belongs to a constant-bank address `c[bank][offset]`, whose first bracket is the bank number.
+/// Returns whether operand number `at` belongs to a constant-bank address `c[bank][offset]`, whose first bracket has the bank number.
 fn is_in_constant_address(draft: &Draft, at: usize) -> bool {
     draft.operands[..at].iter().rev().find_map(|operand| if let OperandKind::Address(word) = operand.kind { Some(word) } else { None })
         == Some(Symbol::NAME_c)
 }
 
-/// Replaces the base and the offset (operand `at`) of an address by one register.
+/// Replaces the sum of the base and the offset of an address by the register `base`. `at` is the operand number of the offset.
 pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
     match base_position(draft, at) {
         Some(position) => {
@@ -52,7 +52,7 @@ pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
     }
 }
 
-/// Returns the position of the base register that precedes the offset `at` in the same bracket; `None` if the address has none.
+/// Returns the operand number of the base register in the address whose offset is operand number `at`; `None` if the address has no base.
 fn base_position(draft: &Draft, at: usize) -> Option<usize> {
     let role = draft.operands[at].role;
     let is_register = |operand: &Operand| {
@@ -61,8 +61,8 @@ fn base_position(draft: &Draft, at: usize) -> Option<usize> {
     (0..at).rev().take_while(|&before| draft.operands[before].role == role).filter(|&before| is_register(&draft.operands[before])).last()
 }
 
-/// Appends instructions to `prelude` that move the chosen operands to registers, and returns the draft that reads these registers. Returns
-/// `None` and appends nothing if an operand cannot be moved.
+/// Appends instructions to `prelude` that move the operands with the numbers `chosen` to registers, and returns the draft that reads these
+/// registers. Returns `None` and appends nothing if an operand cannot be moved.
 pub(super) fn insert_moves(
     function: &mut Function,
     draft: &Draft,
@@ -91,7 +91,7 @@ pub(super) fn insert_moves(
     Some(supplied)
 }
 
-/// Returns the number of 32-bit registers that operand `at` needs.
+/// Returns the number of 32-bit registers that operand number `at` needs if it is moved to registers.
 fn register_count(draft: &Draft, at: usize) -> u8 {
     if let OperandKind::Value(part) = draft.operands[at].kind {
         return part.count;
@@ -111,21 +111,21 @@ fn register_count(draft: &Draft, at: usize) -> u8 {
     }
 }
 
-/// Appends the moves for operands of one instruction to a prelude.
+/// Appends instructions that move operands of one instruction to registers.
 struct MoveBuilder<'a> {
     /// The function that contains the instruction.
     function: &'a mut Function,
     /// Answers whether the target can encode an instruction.
     encodability: &'a EncodabilityCache,
-    /// The instructions to insert before the instruction.
+    /// The list of new instructions, which are inserted before the instruction whose operands are moved.
     prelude: &'a mut Prelude,
     /// Opcode of the instruction whose operands are moved.
     opcode: Opcode,
 }
 
 impl MoveBuilder<'_> {
-    /// Moves an operand to `width` registers. Returns the operand that reads them, with the operand modifiers that were not applied; `None`
-    /// if it cannot be moved.
+    /// Moves an operand to `width` registers. Returns the operand that reads these registers and has the operand modifiers that were not
+    /// applied; `None` if the operand cannot be moved.
     fn move_operand(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
         let kind = match operand.kind {
             OperandKind::Integer(number) => self.move_immediate(number, width, move_kind.file),
@@ -172,8 +172,8 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Moves a constant-bank operand of `width` words to registers, and returns them. Uses a 64-bit load if the target cannot move single
-    /// words.
+    /// Moves a constant-bank operand of `width` words to registers of `file`, and returns them. Uses a 64-bit load if the target has no
+    /// move of a single constant-bank word.
     fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
@@ -188,9 +188,9 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if it cannot be copied there. A value in a general
+    /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if this is not possible. A value in a general
     /// register is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
-    /// guarantees that it is the same in all threads.
+    /// guarantees that such a value is the same in all threads.
     fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
@@ -211,8 +211,8 @@ impl MoveBuilder<'_> {
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
-    /// Applies operand modifiers (negation, absolute value, inversion) by separate instructions, and returns the result; for floating-point
-    /// operands these change the sign bit. `None` if that is not possible.
+    /// Applies the operand modifiers `signs` (negation, absolute value, inversion) to an operand by separate instructions, and returns the
+    /// result. For floating-point operands these instructions change the sign bit. `None` if this is not possible.
     fn apply_signs(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
         let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
@@ -252,14 +252,15 @@ impl MoveBuilder<'_> {
         Some(Operand { kind: packed.kind, ..operand })
     }
 
-    /// Appends a `LOP3` of an operand and the constant `bits`, and returns its result; `table` is the truth table (0xc0: and, 0x3c:
-    /// exclusive or).
+    /// Appends a `LOP3` of an operand and the constant `bits`, and returns its result. `table` is the truth table: 0xc0 is AND, 0x3c
+    /// exclusive OR.
     fn emit_logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
 
-    /// Appends the addition of an offset to a base register or register pair, and returns the sum. A missing base counts as 0.
+    /// Appends the addition of an offset in bytes to a base register or register pair, and returns the sum. A missing base counts as 0.
+    /// `None` if `file` is not the general registers.
     fn add_offset(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
         if file != RegFile::General {
             return None;
@@ -289,7 +290,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the positions of the operands of an instruction that can be moved to registers.
+    /// Returns the operand numbers of an instruction that can be moved to registers, the cheapest first.
     fn positions(line: &str) -> Vec<usize> {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(positions("%4:R = SEL %2, 0x5, %3"), [2, 1]);
     }
 
-    /// Offsets of addresses can be moved unless they are zero; the bank of a constant access cannot.
+    /// Offsets of addresses can be moved unless they are zero; the bank number of a constant-bank address cannot.
     #[test]
     fn address_offsets_are_movable_but_constant_banks_are_not() {
         assert_eq!(positions("%4:R = LDS [%2+0x10]"), [3, 2]);

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::Draft;
 
-/// Returns the draft itself, then one draft for each pair of sources that can be swapped without changing the result.
+/// Returns the draft itself, followed by one draft for each pair of sources that can be swapped without changing the result.
 pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     let mut found: SmallVec<[Draft; 4]> = SmallVec::new();
     found.push(draft.clone());
@@ -47,20 +47,21 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     found
 }
 
-/// Returns whether at most one of the first two sources of an `IADD3` has an operand modifier (negation or inversion), as the encoding
-/// requires.
+/// Returns whether the encoding of `IADD3` allows the operand modifiers of a draft: at most one of the first two sources may be negated or
+/// inverted. `sources` has the operand numbers of the sources.
 fn are_signs_encodable(draft: &Draft, sources: &[usize]) -> bool {
     let has_sign = |at: usize| sources.get(at).is_some_and(|&at| !draft.operands[at].signs.is_empty());
     !(has_sign(0) && has_sign(1))
 }
 
-/// Returns whether the second result of a minimum or maximum is not written. That predicate tells which source is the result, so it depends
-/// on the order of the sources.
+/// Returns whether a minimum or maximum writes no predicate. The predicate result says which source is the result, so it would depend on
+/// the order of the sources.
 fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
-/// Returns the draft of a comparison with the mirrored relation, for swapped sources; `None` if the relation cannot be mirrored.
+/// Replaces the relation of a comparison whose sources were swapped by the mirrored one, such as `GT` for `LT`; `None` if that is not
+/// possible.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
     // An extended (64-bit) comparison continues a comparison of the low halves, whose sources keep their order.
     if draft.has(Symbol::EX) {
@@ -82,8 +83,8 @@ fn mirrored(mut draft: Draft) -> Option<Draft> {
     Some(draft)
 }
 
-/// Returns the truth table for a `LOP3` whose sources `first` and `second` were swapped, so that the result stays the same. Source 0
-/// selects bit 2 of the table's index, source 2 bit 0.
+/// Returns the truth table of a `LOP3` after its sources number `first` and `second` were swapped, so that the result stays the same.
+/// Source 0 selects bit 2 of the table's index, source 2 bit 0.
 pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
     let (first, second) = (2 - first, 2 - second);
     (0..8_u8).fold(0, |swapped, index| {

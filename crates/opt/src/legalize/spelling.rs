@@ -15,14 +15,14 @@ use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
 
-/// An alternative spelling of an instruction, as the set of changes to apply; bit `n` is entry `n` of [`CHANGES`].
+/// A way to write an instruction: the set of changes to its original spelling. Bit `n` stands for entry `n` of [`CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SpellingChanges(u8);
 
-/// A rewrite of a draft into an equivalent one; `None` if it does not apply.
+/// A function that rewrites a draft into an equivalent one; it returns `None` if it does not apply.
 type Change = fn(&Function, &Draft) -> Option<Draft>;
 
-/// All changes, in the order in which they are applied.
+/// All changes of the spelling of an instruction, in the order in which they are applied.
 const CHANGES: [Change; 8] = [
     |_, draft| with_hidden_descriptor(draft),
     |_, draft| with_unsigned_immediates(draft),
@@ -35,7 +35,7 @@ const CHANGES: [Change; 8] = [
 ];
 
 impl SpellingChanges {
-    /// Returns all spellings: first the spellings with a hidden descriptor, then the others, by the number of changes.
+    /// Returns all sets of changes: first those that hide the descriptor, then the others, each group by the number of changes.
     pub(super) fn all() -> impl Iterator<Item = SpellingChanges> {
         static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let mut all: Vec<u8> = (0..=u8::MAX).collect();
@@ -45,13 +45,13 @@ impl SpellingChanges {
         ORDER.iter().copied().map(SpellingChanges)
     }
 
-    /// Returns the spelling without the change that is applied last, and that change; `None` for the spelling without changes.
+    /// Returns the set without its last change, and that change; `None` for the empty set.
     fn without_last_change(self) -> Option<(SpellingChanges, Change)> {
         let last = self.0.checked_ilog2()?;
         Some((SpellingChanges(self.0 & !(1 << last)), CHANGES[last as usize]))
     }
 
-    /// Returns the draft in this spelling, or `None` if one of its changes does not apply.
+    /// Returns the draft after all changes of the set, or `None` if one of them does not apply.
     pub(super) fn apply(self, function: &Function, draft: &Draft) -> Option<Draft> {
         let mut spelled: Option<Draft> = None;
         for (number, change) in CHANGES.iter().enumerate() {
@@ -63,15 +63,15 @@ impl SpellingChanges {
     }
 }
 
-/// The drafts of one instruction in all of its spellings. Each is computed from the draft with one change less.
+/// The drafts of one instruction in all of its spellings. Each is computed from the draft with one change fewer.
 pub(super) struct SpelledDrafts {
     /// The drafts computed so far; the first one is the original draft.
     drafts: Vec<Draft>,
-    /// For each spelling (as a bit set), the index of its draft in `drafts`, or [`NO_DRAFT`].
+    /// For each set of changes (as a bit set), the index in `drafts` of the draft with these changes, or [`NO_DRAFT`].
     draft_indices: [u8; 256],
 }
 
-/// Marks a spelling that does not apply or was not computed yet.
+/// Index of a draft that does not exist, because a change does not apply or the draft was not computed yet.
 const NO_DRAFT: u8 = u8::MAX;
 
 impl SpelledDrafts {
@@ -82,8 +82,8 @@ impl SpelledDrafts {
         SpelledDrafts { drafts: vec![draft.clone()], draft_indices }
     }
 
-    /// Returns the draft in a spelling, or `None` if one of its changes does not apply. Spellings must be requested in the order of
-    /// [`SpellingChanges::all`], because each builds on an earlier one.
+    /// Returns the draft after all changes of the set `spelling`, or `None` if one of them does not apply. The sets must be requested in
+    /// the order of [`SpellingChanges::all`], because each draft is made from an earlier one.
     pub(super) fn get(&mut self, function: &Function, spelling: SpellingChanges) -> Option<&Draft> {
         if let Some((before, change)) = spelling.without_last_change() {
             let known = self.draft_indices[usize::from(before.0)];
@@ -95,7 +95,7 @@ impl SpelledDrafts {
     }
 }
 
-/// Returns the operand positions of the `desc[` that opens an address and of the descriptor in it; `None` without a descriptor.
+/// Returns the operand numbers of the `desc[` that opens an address and of the descriptor in it; `None` if there is no descriptor.
 fn descriptor_positions(draft: &Draft) -> Option<(usize, usize)> {
     let opening = draft.operands.iter().position(|operand| operand.kind == OperandKind::Address(Symbol::NAME_desc))?;
     let is_descriptor = draft.operands.get(opening + 1)?.role == Role::Bracket(0);
@@ -115,7 +115,8 @@ fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Returns the draft with the descriptor of an ordinary access as the last operand instead of in the address; `None` if it has none there.
+/// Moves the descriptor of an ordinary access from the address to the end of the operand list, where the assembly text does not show it.
+/// Returns the changed draft; `None` if the address has no such descriptor.
 pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor_positions(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -124,13 +125,13 @@ pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Returns the draft without its descriptor if that is `URZ`; `None` otherwise.
+/// Returns the draft without its descriptor if the descriptor is `URZ`; `None` otherwise.
 pub(super) fn without_zero_descriptor(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor_positions(draft)?;
     (draft.operands[at].kind == Operand::URZ.kind).then(|| without_descriptor(draft))?
 }
 
-/// Returns the draft without the descriptor of its access; `None` if it has none.
+/// Returns the draft of a memory access without its descriptor; `None` if it has none.
 fn without_descriptor(draft: &Draft) -> Option<Draft> {
     descriptor_positions(draft)?;
     let mut changed = draft.clone();
@@ -143,7 +144,7 @@ fn without_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Deletes the bracket with the descriptor. The operands of the second bracket are then in the first.
+/// Deletes the bracket `desc[..]` of an address `desc[..][..]`. The operands of the second bracket are then in the first.
 fn remove_descriptor_bracket(draft: &mut Draft) {
     let Some((opening, at)) = descriptor_positions(draft) else { return };
     draft.operands[opening].kind = OperandKind::Address(Symbol::NAME_);
@@ -155,7 +156,8 @@ fn remove_descriptor_bracket(draft: &mut Draft) {
     }
 }
 
-/// Returns the draft with system scope, as ptxas writes a weak access on targets that require a scope; `None` for other instructions.
+/// Adds the scope `.SYS` to a memory access without a scope, because some targets require one. Returns the changed draft; `None` for other
+/// instructions.
 fn with_system_scope(draft: &Draft) -> Option<Draft> {
     let has_scope = [Symbol::CTA, Symbol::SM, Symbol::GPU, Symbol::SYS].into_iter().any(|scope| draft.has(scope));
     let is_access = matches!(draft.opcode, Opcode::LD | Opcode::LDG | Opcode::ST | Opcode::STG);
@@ -166,8 +168,8 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Returns the draft with an opcode that other targets use for the same instruction: alternative `number`, from 0. `None` if there is no
-/// such opcode.
+/// Returns the draft with the opcode that other targets use for the same instruction. If there are several such opcodes, `number` selects
+/// one, counted from 0. `None` if there is no such opcode.
 fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
@@ -182,8 +184,8 @@ fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
 }
 
-/// Returns the draft with the predicate results that some targets require, as `PT` or `UPT` because they are unused; `None` if it has them
-/// already.
+/// Adds the predicate results that some targets require, as `PT` or `UPT` because nothing reads them. Returns the changed draft; `None` if
+/// it has them already.
 fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
     let mut taken = 0;
@@ -236,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the function with one instruction, and its draft.
+    /// Parses a function that contains the instruction `line`. Returns the function and the draft of the instruction.
     fn drafted(line: &str) -> (Function, Draft) {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
@@ -245,7 +247,7 @@ mod tests {
         (function, draft)
     }
 
-    /// Returns the text of an instruction after a change, or `None` if the change does not apply.
+    /// Returns the text of the instruction `line` after a change, or `None` if the change does not apply.
     fn changed(line: &str, change: impl Fn(&Function, &Draft) -> Option<Draft>) -> Option<String> {
         let (mut function, draft) = drafted(line);
         let inst = function.blocks[function.entry()].insts[1];
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(changed("%4:R = LDS [%2]", |_, draft| without_descriptor(draft)), None);
     }
 
-    /// A spelling is the set of its changes, applied in their order, whether it is computed at once or step by step.
+    /// Applying all changes of a spelling at once gives the same draft as applying them one at a time.
     #[test]
     fn spellings_are_applied_in_order() {
         let (function, draft) = drafted("%4:R = LDG.E desc[%1][%0.64+0x10]");

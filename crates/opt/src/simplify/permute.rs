@@ -19,13 +19,13 @@ use super::{Simplifier, SimplifyRule};
 use crate::known::{LUT_AND, OperandFacts};
 use crate::rewrite::Draft;
 
-/// Number of bytes in a word.
+/// Number of bytes in a 32-bit word.
 const BYTES: usize = 4;
 
-/// Maximum length of a chain of dependent instructions to look through.
+/// Maximum length of a chain of dependent instructions to look through for the origin of a byte.
 const MAX_DEPTH: usize = 4;
 
-/// Selector of a byte of the third operand of `PRMT`: the one that ptxas uses to take a zero byte from the zero register.
+/// Selector of a byte of the third operand of `PRMT`. If that operand is the zero register, the byte is zero; ptxas uses this selector too.
 const ZERO_SELECTOR: u32 = 7;
 
 /// Where a byte of a 32-bit word comes from.
@@ -38,7 +38,8 @@ enum ByteSource {
 }
 
 impl Simplifier {
-    /// Simplifies a `PRMT`, or a `LOP3` that only clears bytes. Returns `None` if nothing changed.
+    /// Replaces a `PRMT`, or a `LOP3` that only clears bytes, by a `PRMT` of the words that its bytes originally come from, or by a copy.
+    /// Returns `None` if nothing changed.
     pub(super) fn simplify_permutation(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let known = self.known(function);
         let wanted = bytes_of_result(known, function, inst, 0)?;
@@ -71,7 +72,7 @@ impl Simplifier {
             selectors |= selector << (BYTES * at);
         }
         let operands: SmallVec<[Operand; 8]> = smallvec![function.results(inst)[0], Operand::new(first), selectors.into(), second];
-        // An instruction that reads the same words stays as it is: a mask is no slower than a permutation.
+        // An instruction that already reads the same words stays as it is: a mask is no slower than a permutation.
         let reads = |word: &OperandKind| function.sources(inst).iter().any(|source| source.kind == *word);
         if words.iter().all(reads) {
             return None;
@@ -81,7 +82,7 @@ impl Simplifier {
     }
 }
 
-/// Returns where the bytes of an operand come from.
+/// Returns where each byte of a 32-bit operand comes from, lowest byte first.
 fn bytes_of(known: OperandFacts<'_>, function: &Function, operand: &Operand, depth: usize) -> [ByteSource; BYTES] {
     let own = |at: usize| ByteSource::Byte(operand.kind, at as u32);
     if let Some(word) = known.word(operand) {
@@ -95,7 +96,8 @@ fn bytes_of(known: OperandFacts<'_>, function: &Function, operand: &Operand, dep
     std::array::from_fn(|at| if most >> (8 * at) == 0 { ByteSource::Zero } else { own(at) })
 }
 
-/// Returns where the bytes of the only result of an instruction come from; `None` if the instruction does anything but move whole bytes.
+/// Returns where each byte of the only result of an instruction comes from, lowest byte first; `None` if the instruction does not just move
+/// or clear whole bytes.
 fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, depth: usize) -> Option<[ByteSource; BYTES]> {
     let data = &function.insts[inst];
     let Op::Machine(opcode) = data.op else { return None };
@@ -114,7 +116,8 @@ fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, dep
                 if selector(at) < 2 * BYTES {
                     return Some(pair[word][byte]);
                 }
-                // A selector with its upper bit set gives copies of the sign of the byte, which is zero if the word is small enough.
+                // A selector with its upper bit set gives eight copies of the sign bit of the byte, which is zero if the word is small
+                // enough.
                 let is_small = pair[word][byte] == ByteSource::Zero || known.upper_bound([a, c][word]) < 0x80 << (8 * byte);
                 is_small.then_some(ByteSource::Zero)
             };

@@ -38,7 +38,8 @@ use crate::rewrite::{Draft, replace_uses};
 /// Maximum number of uniform registers for the loop-carried and loop-invariant values of one loop.
 const MAX_UNIFORM_REGISTERS: usize = 24;
 
-/// Moves loop-carried values to uniform registers. Returns the number of instructions moved, and the number of copies removed from loops.
+/// Moves loop-carried computations to the uniform datapath. Returns the number of instructions moved, and the number of copies to uniform
+/// registers that were removed from loops.
 pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> (usize, usize) {
     let has_call = |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call(function, inst));
     if function.kind != FunctionKind::Kernel || function.layout.iter().any(|&block| has_call(function, block)) {
@@ -90,13 +91,13 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     (moved, removed)
 }
 
-/// Returns whether an instruction calls a function that may write uniform registers.
+/// Returns whether an instruction calls a function that may write uniform registers; slow paths of arithmetic do not.
 fn is_call(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::CALL) && !function.calls_slow_path(inst)
 }
 
-/// Returns, for each block, whether a diverged warp may execute it: whether a path from a divergent branch leads to it. Reconvergence
-/// points do not count as converged, because not each of them gets a convergence barrier.
+/// Returns, for each block, whether a warp may be diverged when it executes the block: whether a path leads to it from a divergent branch.
+/// Reconvergence points do not count as converged, because not each of them gets a convergence barrier.
 fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<bool> {
     let mut may_be_diverged = vec![false; function.blocks.len()];
     let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
@@ -119,21 +120,21 @@ struct UniformLoopCode {
     values: FxHashSet<Value>,
     /// The `R2UR` copies that are removed from the loop.
     copies: Vec<Inst>,
-    /// The moved values that some instruction also needs in a general register.
+    /// The moved values of which a copy in a general register is needed too, because an instruction that is not moved reads them.
     kept_values: Vec<Value>,
 }
 
-/// Where a source of an instruction comes from.
+/// Where a source of an instruction of the loop comes from.
 enum SourceOrigin {
-    /// A constant, a uniform register, or a loop-invariant register.
+    /// A constant, a uniform register, or a general register that is defined before the loop.
     Available,
     /// An instruction of the loop that may have a uniform form.
     Computed(Inst),
-    /// Any other definition: the instruction that reads the source cannot be moved.
+    /// Any other definition. The instruction that reads the source then cannot be moved.
     Other,
 }
 
-/// The search for the instructions of one loop that can be moved.
+/// The search for the instructions of one loop that can be moved to the uniform datapath.
 struct LoopSearch<'a> {
     /// The analyzed function.
     function: &'a Function,
@@ -152,7 +153,7 @@ struct LoopSearch<'a> {
 }
 
 impl LoopSearch<'_> {
-    /// Finds the computations to move; `None` if nothing can be moved, or if that needs too many registers or copies.
+    /// Finds the computations to move; `None` if nothing can be moved, or if moving needs too many registers or copies.
     fn run(&self, encodability: &mut EncodabilityCache) -> Option<UniformLoopCode> {
         let insts = self.loops.blocks(self.id).iter().flat_map(|&block| &self.function.blocks[block].insts);
         let is_known = |inst: Inst| OperandFacts::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
@@ -203,7 +204,8 @@ impl LoopSearch<'_> {
         self.function.sources(inst).iter().filter(|source| !matches!(source.kind, OperandKind::Block(_)))
     }
 
-    /// Returns the instructions that the copied values depend on and that can be moved together with their operands.
+    /// Returns the instructions that the sources of `copies` depend on and that can be moved to the uniform datapath together with all
+    /// instructions that compute their sources.
     fn movable_insts(&self, copies: &[Inst], encodability: &mut EncodabilityCache) -> FxHashSet<Inst> {
         let mut found: Vec<Inst> = Vec::new();
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
@@ -238,7 +240,7 @@ impl LoopSearch<'_> {
         }
     }
 
-    /// Returns whether an instruction has a uniform form, or is a phi of single registers.
+    /// Returns whether an instruction can be replaced by its uniform form, or is a phi of single registers.
     fn has_uniform_form(&self, inst: Inst, encodability: &mut EncodabilityCache) -> bool {
         let data = &self.function.insts[inst];
         if data.is(Pseudo::Phi) {
@@ -252,14 +254,14 @@ impl LoopSearch<'_> {
         uniform_form(self.function, inst, true).is_some_and(|draft| is_uniform_form_encodable(self.function, inst, draft, encodability))
     }
 
-    /// Returns whether all predicates that an instruction computes are read by instructions that move with it, and not as guards.
+    /// Returns whether all predicates that an instruction computes are read only by `movable` instructions, and not as guards.
     fn has_uniform_predicates(&self, inst: Inst, movable: &FxHashSet<Inst>) -> bool {
         let predicates = self.function.defined(inst).filter(|&value| self.function.values[value].file == RegFile::Predicate);
         let mut uses = predicates.flat_map(|value| self.def_use.uses(value));
         uses.all(|used| used.operand.is_some() && movable.contains(&used.inst))
     }
 
-    /// Returns the instructions of the loop that the copied values depend on.
+    /// Returns all instructions of the loop that the sources of `copies` depend on.
     fn slice_of(&self, copies: &[Inst]) -> Vec<Inst> {
         let mut needed: Vec<Inst> = Vec::new();
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
@@ -277,7 +279,7 @@ impl LoopSearch<'_> {
         needed
     }
 
-    /// Returns the moved values that some instruction that is not moved cannot read from a uniform register.
+    /// Returns the moved values that an instruction which is not moved reads and cannot read from a uniform register.
     fn values_to_keep(
         &self,
         insts: &[Inst],
@@ -296,8 +298,8 @@ impl LoopSearch<'_> {
         kept
     }
 
-    /// Returns a lower bound of the number of uniform registers that the loop needs: one for each phi and for each register defined before
-    /// the loop.
+    /// Returns a lower bound of the number of uniform registers that the loop needs: one for each phi, and one for each register that is
+    /// defined before the loop.
     fn min_registers(&self, loop_code: &UniformLoopCode) -> usize {
         let phis = loop_code.insts.iter().filter(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
         let sources =
@@ -307,7 +309,7 @@ impl LoopSearch<'_> {
     }
 }
 
-/// Returns whether the target can encode an instruction with uniform registers in place of `values`.
+/// Returns whether the target can encode an instruction that reads `values` from uniform registers, with its sources in some order.
 fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, encodability: &mut EncodabilityCache) -> bool {
     let Op::Machine(opcode) = function.insts[inst].op else { return false };
     if opcode.properties().effect != Effect::None {
@@ -322,22 +324,22 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
     order::orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
 }
 
-/// Rewrites one loop: moves the computations of `loop_code` to the uniform datapath.
+/// Rewrites one loop: replaces the instructions of `loop_code` by their uniform forms.
 struct LoopRewriter<'a> {
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
     /// For each value, its definition and its uses.
     def_use: &'a DefUse,
-    /// The block before the loop.
+    /// The preheader of the loop, which gets the copies of values defined before the loop.
     preheader: Block,
     /// The computations to move.
     loop_code: &'a UniformLoopCode,
-    /// For each general register that is defined before the loop, its copy in a uniform register.
+    /// For each general register that is defined before the loop and read by a moved instruction, its copy in a uniform register.
     outside_copies: FxHashMap<Part, Operand>,
 }
 
 impl LoopRewriter<'_> {
-    /// Replaces the chosen instructions of the loop by their uniform forms, makes their readers read the new results, and removes copies to
+    /// Replaces the chosen instructions by their uniform forms, makes other instructions read the new results, and removes the copies to
     /// uniform registers that are no longer needed.
     fn run(&mut self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
@@ -381,8 +383,8 @@ impl LoopRewriter<'_> {
         draft.store(function, inst);
     }
 
-    /// Returns the uniform equivalent of an operand. A register that is defined before the loop is copied to a uniform register before the
-    /// loop.
+    /// Returns the uniform register or constant that replaces an operand of a moved instruction. A general register that is defined before
+    /// the loop is copied to a uniform register in the preheader.
     fn uniform_kind(&mut self, function: &mut Function, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
@@ -409,8 +411,8 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Copies each value that is needed in a general register right after its definition, and makes the instructions that are not moved
-    /// read the copy.
+    /// Copies each moved value that is also needed in a general register right after its definition, and makes the instructions that are
+    /// not moved read the copy.
     fn keep_values(&self, function: &mut Function) {
         let moved: FxHashSet<Inst> = self.loop_code.insts.iter().copied().collect();
         for &value in &self.loop_code.kept_values {

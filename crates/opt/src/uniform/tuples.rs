@@ -1,8 +1,8 @@
 //! Derives the descriptors of a warpgroup matrix product (`HGMMA` etc.) from those of the previous one.
 //!
-//! The descriptors of a matrix product are four consecutive uniform registers. Consecutive products mostly differ in two of them, by small
-//! constants. If the second tuple takes the other words from the first one, and the sums start from its words, the register allocator
-//! updates one tuple in place:
+//! The descriptors of a matrix product are four consecutive uniform registers. Consecutive products mostly differ in two of these words, by
+//! small constants. If the pack of the second tuple takes the other words from the first tuple, and the sums start from words of the first
+//! tuple, the register allocator updates one tuple in place:
 //!
 //! ```text
 //! %5:UR4 = PACK %1, %2, %3, %4                     %5:UR4 = PACK %1, %2, %3, %4
@@ -15,7 +15,7 @@
 //! HGMMA gdesc[%10]                                 HGMMA gdesc[%10]
 //! ```
 //!
-//! The same holds for words that `R2UR` copies from general registers: only the first of them needs the copy.
+//! The same holds for words that `R2UR` copies from general registers: only the first tuple needs the copy.
 //!
 //! A matrix product with matrix A in registers does not read the first two words, so they may have any value.
 
@@ -34,7 +34,7 @@ const DESCRIPTOR_WORDS: usize = 4;
 /// Truth table of `ULOP3` for the bitwise OR of its first two sources.
 const LUT_OR: i64 = 0xfc;
 
-/// The computation of one word of a descriptor tuple, as far as it is known.
+/// How one 32-bit word of a descriptor tuple is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DescriptorWord {
     /// A compile-time constant.
@@ -45,18 +45,19 @@ enum DescriptorWord {
     Unknown,
 }
 
-/// The four uniform registers with the descriptors of a warpgroup matrix product.
+/// The tuple of four uniform registers with the descriptors of a warpgroup matrix product.
 #[derive(Clone, Copy)]
 struct DescriptorTuple {
     /// The value in the four registers.
     value: Value,
-    /// Index of the defining pack in its block.
+    /// Index of the pack that defines the tuple in its block.
     position: usize,
     /// How each of the four words is computed.
     words: [DescriptorWord; DESCRIPTOR_WORDS],
 }
 
-/// Rewrites the descriptor tuples of all matrix products. Returns the number of tuples derived from a previous one.
+/// Makes the descriptor tuple of each matrix product depend on the tuple of the previous product, where possible. Returns the number of
+/// tuples changed in this way.
 pub(super) fn run(function: &mut Function) -> usize {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_products).collect();
@@ -68,7 +69,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     blocks.into_iter().map(|block| rewrite_block(function, &definitions, &def_use, block)).sum()
 }
 
-/// Rewrites the descriptor tuples of one block. Returns the number of tuples derived from a previous one.
+/// Makes each descriptor tuple of a block depend on the previous one, where possible. Returns the number of tuples changed in this way.
 fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &DefUse, block: Block) -> usize {
     let insts = function.blocks[block].insts.clone();
     let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
@@ -87,7 +88,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
         }
         let words = std::array::from_fn(|at| analyze_word(function, definitions, &function.sources(pack)[at]));
         let mut tuple = DescriptorTuple { value, position, words };
-        // A tuple that several products read is still needed after this product, so it cannot be updated in place.
+        // If several products read the previous tuple, it may still be needed after this product, so it cannot be updated in place.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
             let new = derive_words(function, inst, pack, &last, &mut tuple);
@@ -105,7 +106,8 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
     derived
 }
 
-/// Returns the descriptor tuple of a matrix product, and the pack of four words that defines it.
+/// Returns the descriptor tuple of a matrix product, and the pack of four words that defines the tuple; `None` if the tuple is not defined
+/// by such a pack.
 fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<(Value, Inst)> {
     let is_tuple = |part: &Part| function.values[part.value].file == RegFile::Uniform && usize::from(part.count) == DESCRIPTOR_WORDS;
     let part = function.sources(inst).iter().filter_map(Operand::part).find(is_tuple)?;
@@ -115,7 +117,7 @@ fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Optio
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
-/// Returns how one 32-bit word of a descriptor tuple is computed.
+/// Returns how `operand`, one 32-bit word of a descriptor tuple, is computed.
 fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> DescriptorWord {
     let known = OperandFacts::new(function, definitions);
     if let Some(number) = known.word(operand) {
@@ -127,15 +129,15 @@ fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operan
     match_sum(function, definitions, part).unwrap_or(DescriptorWord::Sum(part, 0))
 }
 
-/// Returns the general register that `R2UR` copies to a uniform register; `None` if the register is computed in another way.
+/// If a uniform register is a copy of a general register by `R2UR`, returns the general register; otherwise `None`.
 fn copied_from_general(function: &Function, definitions: &Definitions, part: Part) -> Option<Part> {
     let inst = definitions.unguarded(function, part.value).filter(|&inst| function.insts[inst].is_machine(Opcode::R2UR))?;
     let [source] = function.sources(inst) else { return None };
     source.part().filter(|from| source.signs.is_empty() && from.count == 1 && function.values[from.value].file == RegFile::General)
 }
 
-/// Matches the sum of a register and a constant, and returns a [`DescriptorWord::Sum`]. A bitwise OR with bits that are zero in the
-/// register is a sum as well.
+/// If a register is the sum of another register and a constant, returns it as a [`DescriptorWord::Sum`]; otherwise `None`. A bitwise OR
+/// with bits that are zero in the other register counts as a sum.
 fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<DescriptorWord> {
     let inst = definitions.unguarded(function, part.value)?;
     let data = &function.insts[inst];
@@ -163,8 +165,9 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
     (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(DescriptorWord::Sum(base, number))
 }
 
-/// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
-/// insert before the pack. Words that the product does not read become those of the previous tuple, and `tuple` is updated to say so.
+/// Changes the sources of `pack`, the words of a tuple, to words of the previous tuple or sums of these and constants, where possible.
+/// Words that the product does not read become those of the previous tuple, and `tuple` is updated accordingly. Returns the new
+/// instructions to insert before the pack.
 fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &DescriptorTuple, tuple: &mut DescriptorTuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
@@ -190,9 +193,9 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
 }
 
 /// Makes the pack of a descriptor tuple read copies of those words that are defined in another block, and returns the copies. The matrix
-/// product that reads the tuple is often in a loop, and the next iteration reads such a word again, so it must be copied anyway. Without
-/// this copy, the allocator would try to assign the whole tuple to registers next to the word itself. `known` is the number of values that
-/// existed when `def_use` was computed; newer values are defined in `block`.
+/// product that reads the tuple is often in a loop. The next iteration then reads such a word again, so it must be copied anyway. Without
+/// this copy, the register allocator would try to assign the whole tuple to registers next to the word itself. `known` is the number of
+/// values that existed when `def_use` was computed; newer values are defined in `block`.
 fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
     for at in 0..DESCRIPTOR_WORDS {
@@ -214,7 +217,7 @@ fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Ins
     new
 }
 
-/// Appends the addition of the constant `step` to a word, and returns the sum.
+/// Creates the addition of the constant `step` to a word, appends it to `new`, and returns the sum.
 fn add_constant(function: &mut Function, pack: Inst, word: Part, step: u32, new: &mut Vec<Inst>) -> Operand {
     let value = function.new_value(Class::UR);
     let result = Operand::from(function.whole(value));

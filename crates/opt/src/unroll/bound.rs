@@ -1,9 +1,9 @@
 //! Counted loops with a 32-bit counter: `while (i < n) i += step`.
 //!
-//! With a [`LoopBound`] one test before an iteration can tell whether the next iterations are executed too, without knowing the number of
-//! iterations. For `i += 3; continue while i < n`, three more tests after the current value `i` hold if `i + 9 < n` in unbounded
-//! arithmetic, that is if `i < n - 9`, where `n - 9` must not wrap around. For `continue while i != n`, the distance `n - i` must be more
-//! than 9. If that is false, nothing is claimed, so counters may wrap around in any way.
+//! With a [`LoopBound`], one test before an iteration can tell whether the next iterations are executed too, without knowing the number of
+//! iterations. Take a loop that adds 3 to `i` and continues while `i < n`. From the current value `i`, the next three tests hold if `i + 9
+//! < n` in unbounded arithmetic, that is, if `i < n - 9`, where `n - 9` must not wrap around. If the loop continues while `i != n`, the
+//! distance `n - i` must be more than 9. If the test is false, nothing follows from it, so counters may wrap around in any way.
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, RegFile, Signs, Value};
 use oriole_isa::{Opcode, Symbol};
@@ -22,7 +22,7 @@ pub(crate) struct LoopBound {
     pub(crate) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i32,
-    /// Constant that the first exit test of an iteration adds to the counter before it compares the sum with the limit.
+    /// Constant that is added to the counter before the first exit test of an iteration compares it with the limit.
     offset: i32,
     /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
@@ -32,12 +32,12 @@ pub(crate) struct LoopBound {
     pub(crate) limit: Operand,
     /// The comparison that computes the exit condition.
     pub(crate) compare: Inst,
-    /// Whether the guard also repeats the last test of the previous unrolled iteration; see [`LoopBound::find`].
+    /// Whether the guard also has to repeat the last exit test of the previous unrolled iteration; see [`LoopBound::find`].
     repeats_last_test: bool,
 }
 
 impl LoopBound {
-    /// Returns the bound of a counted loop; `None` for other loops.
+    /// Returns the counter and the limit of a counted loop; `None` for other loops.
     pub(crate) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<LoopBound> {
         let condition = old_loop.condition()?;
         let compare = definitions.unguarded(function, condition.value).filter(|&inst| old_loop.contains(inst))?;
@@ -61,8 +61,8 @@ impl LoopBound {
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
             let is_invariant =
                 limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !old_loop.contains(inst)));
-            // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration must cover that test.
-            // For `NE` the guard needs one more test; for the other relations the guard implies it.
+            // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration has to imply that
+            // this test holds. For `NE` the guard has to cover one more test; for the other relations the guard implies it anyway.
             let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let bound = LoopBound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
@@ -71,8 +71,8 @@ impl LoopBound {
         find(left, right, relation).or_else(|| find(right, left, mirrored_relation(relation)))
     }
 
-    /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
-    /// iteration skips.
+    /// Returns whether the loop can be unrolled with this bound, that is, whether the guard of an unrolled iteration implies all exit tests
+    /// that the iteration skips.
     fn is_supported(&self, function: &Function, tests_at_end: bool) -> bool {
         let is_word = match self.limit.kind {
             OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
@@ -80,8 +80,8 @@ impl LoopBound {
             _ => false,
         };
         // With the test at the end, the last test of an unrolled iteration compares `counter + offset - step`, where `counter` is that of
-        // the next unrolled iteration. The guard of the next iteration must imply this test, so the compared value must not be on the side
-        // of the counter that is away from the limit.
+        // the next unrolled iteration. The guard of the next iteration must imply this test. So, in the direction of counting, the compared
+        // value must not be behind the counter.
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
@@ -91,14 +91,15 @@ impl LoopBound {
         is_word && goes_to_limit
     }
 
-    /// Returns the difference between the last value that the next `tests` tests compare and the counter; `None` if it is too large.
+    /// Returns the difference between the value that the last of the next `tests` exit tests compares with the limit and the present
+    /// counter; `None` if it is too large.
     fn reach(&self, tests: u32) -> Option<i32> {
         let tests = tests + u32::from(self.repeats_last_test);
         let reach = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
         i32::try_from(reach).ok().filter(|reach| reach.unsigned_abs() < 1 << 30 && self.step.unsigned_abs() < 1 << 24)
     }
 
-    /// Returns the limit if it is a compile-time constant.
+    /// Returns the limit if it is a compile-time constant; otherwise `None`.
     pub(crate) fn constant_limit(&self, function: &Function, definitions: &Definitions) -> Option<u32> {
         match self.limit.kind {
             OperandKind::Integer(number) => Some(number as u32),
@@ -111,7 +112,7 @@ impl LoopBound {
         }
     }
 
-    /// Returns whether one guard can replace `tests` exit tests.
+    /// Returns whether one guard can replace the next `tests` exit tests.
     pub(crate) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         let Some(reach) = self.reach(tests) else { return false };
         let limit = self.constant_limit(function, definitions);
@@ -133,11 +134,11 @@ impl LoopBound {
         (upper(old_loop.entry_source(function, self.counter)), upper(Some(self.limit)))
     }
 
-    /// Returns an upper bound of the number of steps from the counter's initial value to the limit; the arguments are those of
-    /// [`LoopBound::start_and_limit_bounds`].
+    /// Returns an upper bound of the number of iterations from the counter's initial value to the limit. `start` and `limit` are the
+    /// results of [`LoopBound::start_and_limit_bounds`]: a bound, and whether it is the exact value.
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
-        // The bounds limit the distance only if the counter starts at exactly 0 and goes up (distance: at most the limit), or goes down to
-        // exactly 0 (distance: at most the initial value).
+        // The bounds limit the distance in two cases only: the counter goes up from exactly 0 (then the distance is at most the limit), or
+        // it goes down to exactly 0 (then the distance is at most the initial value).
         let distance = match self.relation {
             _ if start.1 && start.0 == 0 && self.step > 0 => limit.0,
             _ if limit.1 && limit.0 == 0 && self.step < 0 => start.0,
@@ -146,8 +147,8 @@ impl LoopBound {
         distance / u64::from(self.step.unsigned_abs())
     }
 
-    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop, whose guard tests `factor` iterations at once; the
-    /// arguments are upper bounds of the counter's initial value and of the limit.
+    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop, whose guard tests `factor` iterations at once.
+    /// `start` and `limit` are upper bounds of the counter's initial value and of the limit.
     ///
     /// The guard fails as soon as one of the `factor` exit tests fails. If the counter does not wrap around up to the limit and for
     /// `2 * factor` more iterations, an exit test that failed stays false in all later iterations, so the failing test is reached within
@@ -159,8 +160,8 @@ impl LoopBound {
         is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
     }
 
-    /// Appends the test whether the loop is left at exit test `test_index` (counted from 0) after the given counter value, and returns its
-    /// predicate, ANDed with `and`. `None` if the relation has no inverse.
+    /// Appends to `into` the test whether the loop is left at exit test number `test_index` (from 0) after the counter has the value
+    /// `counter`. Returns the predicate of the test, ANDed with `and`; `None` if the relation has no inverse.
     pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,
@@ -185,8 +186,8 @@ impl LoopBound {
         }
     }
 
-    /// Emits the loop-invariant instructions of the guard that replaces the next `tests` exit tests, appended to `into`, and returns the
-    /// operands of the guard.
+    /// Appends the loop-invariant instructions of the guard that replaces the next `tests` exit tests to `into`. Returns the operands of
+    /// the guard; `None` if the guard is not possible.
     pub(crate) fn emit_guard_operands(
         &self,
         function: &mut Function,
@@ -210,7 +211,8 @@ impl LoopBound {
         if let Some(limit) = known {
             return Some(GuardOperands { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
         }
-        // `limit - reach` must not wrap around: compare the limit with the last value for which it does not.
+        // `limit - reach` must not wrap around. To test that, the limit is compared with the last value for which the difference does not
+        // wrap around.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
         let largest: i64 = if self.is_unsigned { i64::from(u32::MAX) } else { i64::from(i32::MAX) };
         let (relation, edge) =
@@ -222,8 +224,8 @@ impl LoopBound {
         Some(GuardOperands { adjusted_limit, no_wrap, reach })
     }
 
-    /// Appends the guard: the test whether the next exit tests hold for a counter value. Returns its predicate. `is_first` means that the
-    /// unrolled loop is about to be entered; only then `no_wrap` is tested as well.
+    /// Appends the guard to `into`: the test whether the next exit tests hold if the counter has the value `counter`. Returns the predicate
+    /// of the test. `is_first` means that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
     pub(crate) fn emit_guard(
         &self,
         function: &mut Function,
@@ -237,8 +239,8 @@ impl LoopBound {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
             return emit.compare(self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
         }
-        // The distance from the first tested value to the limit must exceed the distance from the first to the last tested value: then no
-        // tested value equals the limit.
+        // The distance from the first tested value to the limit must exceed the distance from the first to the last tested value; then none
+        // of the tested values equals the limit.
         let distance = match (guarded.adjusted_limit.integer(), self.step > 0) {
             (Some(0), false) => counter,
             (Some(number), false) => emit.sum(counter, Operand::from((number as u32).wrapping_neg())),
@@ -255,9 +257,10 @@ impl LoopBound {
 pub(crate) struct GuardOperands {
     /// The operand that the counter is compared with: `limit - reach`, or for `NE` `limit - offset`.
     adjusted_limit: Operand,
-    /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
+    /// A predicate that is true if the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
-    /// Difference between the value that the last of the joined iterations tests and the counter at the start of the first one.
+    /// Difference between the value that the last of the guarded exit tests compares with the limit and the counter at the time of the
+    /// guard.
     reach: i32,
 }
 
@@ -312,14 +315,15 @@ impl InstEmitter<'_> {
     }
 }
 
-/// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
+/// If a register is the sum of a phi of the loop header and a constant, returns the phi and the constant; otherwise `None`.
 fn match_counter(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
     let (base, number) = base_and_constant(function, definitions, part);
     let phi = definitions.definition_of(base.value).filter(|&inst| old_loop.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 
-/// Expresses a register as the sum of another register and a constant (modulo 2^32), looking through additions.
+/// Returns a register as the sum of another register and a constant (modulo 2^32), looking through additions of constants. The constant is
+/// 0, and the register is returned itself, if no addition computes it.
 fn base_and_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
     let (mut base, mut number) = (definitions.origin(function, part), 0_i32);
     for _ in 0..MAX_ADDITIONS {
@@ -329,7 +333,8 @@ fn base_and_constant(function: &Function, definitions: &Definitions, part: Part)
     (base, number)
 }
 
-/// Matches an addition of a register and constants. Returns the register and the sum of the constants.
+/// If `value` is computed by an addition of one register and constants, returns the register and the sum of the constants; otherwise
+/// `None`.
 fn match_addition(function: &Function, definitions: &Definitions, value: Value) -> Option<(Part, i32)> {
     let inst = definitions.unguarded(function, value)?;
     let data = &function.insts[inst];
@@ -358,7 +363,7 @@ fn match_addition(function: &Function, definitions: &Definitions, value: Value) 
     Some((register?, number))
 }
 
-/// Returns the relation that holds if another one does not.
+/// Returns the relation that holds exactly if `relation` does not, such as `GE` for `LT`; `None` for other modifiers.
 pub(crate) fn inverse_relation(relation: Symbol) -> Option<Symbol> {
     Some(match relation {
         Symbol::LT => Symbol::GE,
@@ -371,7 +376,7 @@ pub(crate) fn inverse_relation(relation: Symbol) -> Option<Symbol> {
     })
 }
 
-/// Returns the relation with its sides exchanged.
+/// Returns the relation for exchanged operands, such as `GT` for `LT`.
 pub(super) fn mirrored_relation(relation: Symbol) -> Symbol {
     match relation {
         Symbol::LT => Symbol::GT,

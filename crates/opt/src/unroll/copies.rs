@@ -13,17 +13,18 @@ use super::shape::UnrollableLoop;
 pub(super) struct CopyMapping {
     /// For each value of the loop, the value that replaces it in the copy.
     values: FxHashMap<Value, Value>,
-    /// Pairs of a block of the loop and its copy.
+    /// Each block of the loop with its copy.
     blocks: SmallVec<[(Block, Block); 4]>,
 }
 
 impl CopyMapping {
-    /// Returns the value that replaces `value` in the copy; a value defined outside the loop is returned as it is.
+    /// Returns the value that replaces `value` in the copy. A value without a replacement, such as one defined outside the loop, is
+    /// returned as it is.
     pub(super) fn value(&self, value: Value) -> Value {
         self.values.get(&value).copied().unwrap_or(value)
     }
 
-    /// Sets the value that replaces `value` in the copy.
+    /// Makes `copy` the value that replaces `value` in the copy of the loop.
     pub(super) fn set(&mut self, value: Value, copy: Value) {
         self.values.insert(value, copy);
     }
@@ -38,12 +39,12 @@ impl CopyMapping {
         self.blocks.iter().map(|pair| pair.1)
     }
 
-    /// Returns an operand with its value or block replaced by that of the copy.
+    /// Returns an operand with its value or block replaced by the one in the copy.
     pub(super) fn operand(&self, operand: Operand) -> Operand {
         Operand { kind: self.kind(operand.kind), ..operand }
     }
 
-    /// Returns an operand kind with its value or block replaced by that of the copy.
+    /// Returns the kind of an operand with its value or block replaced by the one in the copy.
     fn kind(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => OperandKind::Value(Part { value: self.value(part.value), ..part }),
@@ -53,8 +54,9 @@ impl CopyMapping {
     }
 }
 
-/// Copies all blocks of a loop and returns the mapping from the loop to the copy. `start` gives the value of each phi of the header in this
-/// copy. The back edge of the copy goes to its own header, and its exit edge to the exit of the loop, until the caller changes them.
+/// Copies all blocks of a loop, and returns the mapping from the loop to the copy. `start` returns the value that replaces each phi of the
+/// header in this copy. The back edge of the copy goes to the header of the copy, and its exit edge to the exit of the loop, until the
+/// caller changes them.
 pub(super) fn copy_loop(function: &mut Function, old_loop: &UnrollableLoop, start: impl Fn(&Function, Inst) -> Value) -> CopyMapping {
     let mut mapping = CopyMapping::default();
     for &block in &old_loop.blocks {
@@ -66,7 +68,7 @@ pub(super) fn copy_loop(function: &mut Function, old_loop: &UnrollableLoop, star
             mapping.values.insert(result, start(function, phi));
         }
     }
-    // New values first: a block may read a value whose definition is later in the layout.
+    // The new values are created first, because a block may read a value whose definition is later in the layout.
     let mut insts: Vec<(Block, Inst)> = Vec::new();
     for &block in &old_loop.blocks {
         let skipped = if block == old_loop.header { function.phis(block).len() } else { 0 };
@@ -99,12 +101,12 @@ pub(super) fn copy_inst(function: &mut Function, mapping: &CopyMapping, inst: In
     copy
 }
 
-/// Replaces the branches at the end of a block by an unconditional branch.
+/// Replaces the branches at the end of a block by an unconditional branch to `target`.
 pub(super) fn set_jump(function: &mut Function, block: Block, target: Block) {
     set_branches(function, block, None, target);
 }
 
-/// Replaces the branches at the end of a block: to `taken.1` where the predicate `taken.0` holds, to `other` elsewhere.
+/// Replaces the branches at the end of a block by a branch to `taken.1` where the predicate `taken.0` holds, and one to `other` elsewhere.
 pub(super) fn set_branches(function: &mut Function, block: Block, taken: Option<(Operand, Block)>, other: Block) {
     let count = function.terminators(block).len();
     let length = function.blocks[block].insts.len() - count;
@@ -124,7 +126,7 @@ pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: Ve
     function.blocks[block].insts.splice(at..at, insts);
 }
 
-/// Replaces a branch target in the branches at the end of a block.
+/// In the branches at the end of a block, replaces the target `from` by `to`.
 pub(super) fn redirect(function: &mut Function, block: Block, from: Block, to: Block) {
     for inst in function.terminators(block).to_vec() {
         for operand in function.operands_mut(inst) {
@@ -135,14 +137,14 @@ pub(super) fn redirect(function: &mut Function, block: Block, from: Block, to: B
     }
 }
 
-/// Adds a source for the predecessor `from` to a phi.
+/// Adds a source to a phi, for the predecessor block `from`.
 pub(super) fn add_source(function: &mut Function, phi: Inst, source: Operand, from: Block) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(phi).iter().copied().collect();
     operands.extend([source, from.into()]);
     function.set_operands(phi, &operands, 1);
 }
 
-/// Creates a phi without sources for each phi of the header. Returns the pairs of an old and a new phi.
+/// Creates a phi without sources for each phi of the header. Returns pairs of the old phi and the new one.
 pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Inst)> {
     let phis = function.phis(header).to_vec();
     phis.into_iter()
@@ -157,9 +159,9 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
         .collect()
 }
 
-/// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside it gets a phi in the exit block of the loop,
-/// and the instructions outside the loop read that phi instead. `loop_of_block` has the index of the loop of each block (`None` outside),
-/// and `exits` the exiting block and the exit block of each loop; the exit block has no other predecessor.
+/// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside of it gets a phi in the exit block of the loop,
+/// and the instructions outside the loop read the result of that phi instead. `loop_of_block` has, for each block, the index of its loop
+/// (`None` outside of the loops). `exits` has, for each loop, the exiting block and the exit block, which has no other predecessor.
 pub(super) fn close_loops(function: &mut Function, loop_of_block: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
@@ -174,7 +176,7 @@ pub(super) fn close_loops(function: &mut Function, loop_of_block: &[Option<usize
         for inst in function.blocks[block].insts.clone() {
             let is_phi = function.insts[inst].is(Pseudo::Phi);
             for at in 0..=function.operands(inst).len() {
-                // The index after the last operand means the guard.
+                // The index after the last operand stands for the guard.
                 let operand = function.operands(inst).get(at).copied();
                 let kind = match operand {
                     Some(operand) => Some(operand.kind),

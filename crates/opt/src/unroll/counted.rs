@@ -7,7 +7,7 @@ use super::shape::UnrollableLoop;
 use super::wide::WideLoopBound;
 use crate::definitions::Definitions;
 
-/// The counter and the limit of a counted loop.
+/// The counter and the limit of a counted loop, by the width of the counter.
 pub(super) enum CountedLoop {
     /// The counter has 32 bits.
     Narrow(LoopBound),
@@ -16,7 +16,7 @@ pub(super) enum CountedLoop {
 }
 
 impl CountedLoop {
-    /// Matches a counted loop with a counter of 32 or 64 bits; `None` for other loops.
+    /// Returns the counter and the limit of a loop that counts with 32 or 64 bits; `None` for other loops.
     pub(super) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<CountedLoop> {
         let narrow = LoopBound::find(function, definitions, old_loop).map(CountedLoop::Narrow);
         narrow.or_else(|| WideLoopBound::find(function, definitions, old_loop).map(CountedLoop::Wide))
@@ -38,7 +38,7 @@ impl CountedLoop {
         }
     }
 
-    /// Returns whether one guard can replace `tests` exit tests.
+    /// Returns whether one guard can replace the next `tests` exit tests.
     pub(super) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
             CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
@@ -46,14 +46,14 @@ impl CountedLoop {
         }
     }
 
-    /// Returns an upper bound of the number of iterations.
+    /// Returns an upper bound of the number of iterations; `u64::MAX` if none is known.
     pub(super) fn max_trips(&self, function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> u64 {
         let CountedLoop::Narrow(bound) = self else { return u64::MAX };
         let (start, limit) = bound.start_and_limit_bounds(function, definitions, old_loop);
         bound.max_trips(start, limit)
     }
 
-    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
+    /// Returns whether it is certain that at most `factor - 1` iterations are left after the unrolled loop.
     pub(super) fn has_short_remainder(
         &self,
         function: &Function,
@@ -66,8 +66,9 @@ impl CountedLoop {
         bound.has_short_remainder(start.0, limit.0, factor)
     }
 
-    /// Emits twice the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`,
-    /// and for the value `next`, appended to `end`. Returns the predicates of both; `None` if the test cannot be expressed.
+    /// Emits two guards, each of which tests whether the next `tests` exit tests of the old loop hold: one for the counter value `start`,
+    /// appended to `before`, and one for the counter value `next`, appended to `end`. Returns the predicates of both; `None` if such a
+    /// guard is not possible.
     pub(super) fn emit_guards(
         &self,
         function: &mut Function,

@@ -36,16 +36,16 @@ use super::copies::{CopyMapping, add_source, copy_loop, insert_before_end, set_b
 use super::shape::UnrollableLoop;
 use crate::definitions::Definitions;
 
-/// The values of a loop at a point after some of its iterations.
+/// The values of a loop after some of its iterations.
 struct LoopState {
-    /// Pairs of a header phi and its value in the next iteration.
+    /// For each phi of the loop header, its value at the start of the next iteration.
     starts: Vec<(Inst, Value)>,
-    /// Pairs of a value that is read after the loop and its value at the end of the last iteration.
+    /// For each value of the loop that is read after the loop, its value at the end of the last iteration.
     results: Vec<(Value, Value)>,
 }
 
-/// Unrolls a loop whose exit test is at its end by `factor`. The remaining iterations are executed by straight-line copies of the body if
-/// `is_straight`, else by the old loop. Returns the new blocks.
+/// Unrolls a loop whose exit test is at its end by `factor`. If `is_straight`, the remaining iterations become guarded copies of the body
+/// without a loop; otherwise the old loop executes them. Returns the new blocks.
 pub(super) fn unroll(
     function: &mut Function,
     definitions: &Definitions,
@@ -72,8 +72,8 @@ pub(super) fn unroll(
     let state = LoopState::after_paths_meet(function, old_loop, join_block, (entry, None), (latch, last));
     let counter = Operand::from(function.whole(state.next_start(bound.counter)));
     let mut tests = Vec::new();
-    // The threads that skipped the unrolled loop execute the first remaining iteration in any case, because the exit test is at the end of
-    // the loop.
+    // Threads that skipped the unrolled loop execute the first of the remaining iterations in any case, because the exit test is at the end
+    // of the loop.
     let count = if is_straight { i64::from(factor) - 1 } else { 1 };
     let stops: Option<Vec<Operand>> = (0..count)
         .map(|number| bound.emit_exit_test(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
@@ -89,7 +89,7 @@ pub(super) fn unroll(
     Some(blocks)
 }
 
-/// Ends the block `join_block`: continues with the old loop in threads where `stops` does not hold, else leaves it.
+/// Ends the block `join_block` with branches: to the exit of the loop where the predicate `stops` holds, to the old loop elsewhere.
 fn branch_to_old_loop(function: &mut Function, old_loop: &UnrollableLoop, join_block: Block, state: &LoopState, stops: Operand) {
     set_branches(function, join_block, Some((stops, old_loop.exit)), old_loop.header);
     let entry = old_loop.entries[0];
@@ -108,8 +108,8 @@ fn branch_to_old_loop(function: &mut Function, old_loop: &UnrollableLoop, join_b
     }
 }
 
-/// Appends a copy of the body for each predicate of `stops`, with a branch around it for threads where the predicate holds; the exit block
-/// follows.
+/// Appends a copy of the loop body for each predicate of `stops`, with a branch around the copy for threads in which the predicate holds.
+/// The last copy is followed by the exit block. Adds the new blocks to `blocks`.
 fn append_straight_copies(
     function: &mut Function,
     old_loop: &UnrollableLoop,
@@ -137,9 +137,9 @@ fn append_straight_copies(
 }
 
 impl LoopState {
-    /// Creates the phis of `block`, where the path around some iterations meets the path through them. `around` has the predecessor on the
-    /// first path and the state there (`None` if no iteration was executed), `through` the predecessor on the second path and the copy that
-    /// is its last iteration.
+    /// Creates the phis of `block`, where the path around some iterations meets the path through them, and returns the values of the loop
+    /// after these phis. `around` has the predecessor on the first path and the values there (`None` if no iteration was executed);
+    /// `through` has the predecessor on the second path and the copy of the body that is the last iteration on it.
     fn after_paths_meet(
         function: &mut Function,
         old_loop: &UnrollableLoop,
@@ -157,8 +157,8 @@ impl LoopState {
             let (Some(old), Some(next)) = (old, old_loop.latch_source(function, phi)) else { continue };
             let value = new_phi(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
             state.starts.push((phi, value));
-            // The values at the start of the next iteration are those that the last iteration computed. The loop is not left before its
-            // first iteration.
+            // The values at the start of the next iteration are those that the last iteration computed. They exist, because the loop is not
+            // left before its first iteration.
             if let Some(next) = next.value() {
                 state.results.push((next, value));
             }
@@ -177,13 +177,13 @@ impl LoopState {
         state
     }
 
-    /// Returns the value of a header phi at the start of the next iteration.
+    /// Returns the value that a phi of the loop header has at the start of the next iteration.
     fn next_start(&self, phi: Inst) -> Value {
         let found = self.starts.iter().find(|pair| pair.0 == phi);
         found.unwrap_or_else(|| panic!("{phi:?} has no value for the next iteration")).1
     }
 
-    /// Returns the value that a value of the loop has after its last iteration.
+    /// Returns the value that replaces `value`, a value of the loop, after the last iteration.
     fn final_value(&self, value: Value) -> Value {
         let found = self.results.iter().find(|pair| pair.0 == value);
         found.unwrap_or_else(|| panic!("{value:?} has no value after the loop")).1
@@ -197,7 +197,8 @@ fn new_block(function: &mut Function, old_loop: &UnrollableLoop) -> Block {
     block
 }
 
-/// Creates a phi of two sources, with the source location of `model`, appends it to `into`, and returns its result.
+/// Creates a phi of two sources with their predecessors, and appends it to `into`. Its register class and source location are those of the
+/// phi `model`. Returns its result.
 fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
     let class = function.results(model)[0].value().map_or(oriole_ir::Class::R, |value| function.values[value]);
     let value = function.new_value(class);
@@ -208,8 +209,8 @@ fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Bloc
     value
 }
 
-/// Returns whether the remaining iterations may be straight-line copies: the body is one block of at most `limit` instructions, all of
-/// which may be guarded.
+/// Returns whether the remaining iterations may become guarded copies of the body without a loop: the body is one block of at most `limit`
+/// instructions, none of which has a guard already.
 pub(super) fn fits_straight_copies(function: &Function, old_loop: &UnrollableLoop, limit: usize) -> bool {
     let [block] = old_loop.blocks.as_slice() else { return false };
     let insts = &function.blocks[*block].insts;

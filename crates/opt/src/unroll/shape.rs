@@ -33,13 +33,13 @@ pub(crate) struct UnrollableLoop {
     insts: Vec<Inst>,
 }
 
-/// Maximum number of blocks of a loop to unroll.
+/// Maximum number of blocks of a loop that is unrolled.
 const MAX_LOOP_BLOCKS: usize = 8;
 
-/// Maximum number of instructions of a loop to unroll, phis and copies included.
+/// Maximum number of instructions of a loop that is unrolled, including phis and copies.
 const MAX_LOOP_INSTS: usize = 400;
 
-/// Returns, by block index, the position of each block in the layout of a function.
+/// Returns, for each block, its position in the layout of a function.
 pub(crate) fn layout_positions(function: &Function) -> Vec<usize> {
     let mut positions = vec![0; function.blocks.len()];
     function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
@@ -47,8 +47,8 @@ pub(crate) fn layout_positions(function: &Function) -> Vec<usize> {
 }
 
 impl UnrollableLoop {
-    /// Analyzes a loop; `None` if it is not of the kind described at [`UnrollableLoop`], or too large. `positions` is the result of
-    /// [`layout_positions`].
+    /// Returns a description of a loop; `None` if the loop is too large, or not of the kind that [`UnrollableLoop`] describes. `positions`
+    /// is the result of [`layout_positions`].
     pub(crate) fn find(function: &Function, analyses: &LoopAnalyses, id: LoopId, positions: &[usize]) -> Option<UnrollableLoop> {
         let LoopAnalyses { flow, loops, dominators } = analyses;
         let header = loops.get(id).header;
@@ -90,7 +90,7 @@ impl UnrollableLoop {
         old_loop.has_plain_phis(function).then_some(old_loop)
     }
 
-    /// Returns whether the phis of the header read whole values in per-thread (not uniform) registers.
+    /// Returns whether the phis of the header read and write whole values in per-thread registers, not in uniform ones.
     fn has_plain_phis(&self, function: &Function) -> bool {
         let is_thread_file = |part: Part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate);
         function.phis(self.header).iter().all(|&phi| {
@@ -126,13 +126,13 @@ impl UnrollableLoop {
         source_from(function, phi, entry)
     }
 
-    /// Returns the loop-carried source of a header phi: its value in the next iteration.
+    /// Returns the source of a header phi for the back edge, which is its value in the next iteration.
     pub(crate) fn latch_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
         source_from(function, phi, self.latch)
     }
 }
 
-/// Returns the source of a phi for a predecessor.
+/// Returns the source of a phi for the predecessor `from`; `None` if the phi has none.
 fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
     let mut pairs = function.sources(phi).chunks_exact(2);
     pairs.find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
@@ -152,7 +152,7 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     }
 }
 
-/// Returns whether an instruction is a pseudo operation that must not be duplicated.
+/// Returns whether an instruction is a pseudo-instruction of which a function must not contain two copies.
 pub(crate) fn must_not_be_copied(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is(Pseudo::Entry) || function.insts[inst].is(Pseudo::Keep)
 }

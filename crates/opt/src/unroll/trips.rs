@@ -20,11 +20,11 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::known::evaluate_logic;
 use crate::rewrite::single_register;
 
-/// Maximum number of instructions that the exit condition may depend on.
+/// Maximum number of instructions that the exit condition of a loop may depend on.
 const MAX_SLICE_INSTS: usize = 24;
 
-/// Returns the number of times that the exit condition of a loop is evaluated, which is the number of iterations if the test is at the end;
-/// `None` if it is unknown or above `max_tests`.
+/// Returns how often the exit condition of a loop is evaluated. This is the number of iterations if the test is at the end of the loop.
+/// `None` if the number is unknown or above `max_tests`.
 pub(super) fn count_tests(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, max_tests: u32) -> Option<u32> {
     let condition = old_loop.condition()?;
     let mut simulation =
@@ -54,25 +54,25 @@ pub(super) fn count_tests(function: &Function, definitions: &Definitions, old_lo
 /// The 32-bit words of a value, the lowest first.
 type ValueWords = SmallVec<[u32; 2]>;
 
-/// The content of a register or predicate (0 or 1); `None` if it is unknown.
+/// The content of a 32-bit register, or of a predicate (0 or 1); `None` if it is unknown.
 type RegisterContent = Option<u32>;
 
-/// The simulation of one iteration of a loop.
+/// The simulation of one iteration of a loop after the other.
 struct IterationSimulation<'a> {
     /// The function that is compiled.
     function: &'a Function,
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// The loop.
+    /// The loop that is simulated.
     old_loop: &'a UnrollableLoop,
-    /// The words of the phis of the header in this iteration.
+    /// For each phi of the header that the exit condition depends on, the words of its result in the current iteration.
     phis: FxHashMap<Value, ValueWords>,
-    /// For each value and register of the value, the content computed in this iteration.
+    /// For each register of a value, the content computed in the current iteration.
     evaluated: FxHashMap<(Value, u8), RegisterContent>,
 }
 
 impl IterationSimulation<'_> {
-    /// Returns the phis of the header that the condition depends on; `None` if it depends on too many instructions.
+    /// Returns the phis of the header that the exit condition depends on; `None` if it depends on too many instructions, or on another phi.
     fn phis_of(&self, condition: Part) -> Option<SmallVec<[Inst; 2]>> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
         let mut seen: SmallVec<[Inst; MAX_SLICE_INSTS]> = SmallVec::new();
@@ -98,12 +98,12 @@ impl IterationSimulation<'_> {
         Some(found)
     }
 
-    /// Returns the words of all registers of a part; `None` if one is unknown.
+    /// Returns the contents of all registers of a part; `None` if one of them is unknown.
     fn words(&mut self, part: Part) -> Option<ValueWords> {
         (0..part.count).map(|number| self.register(single_register(part, number))).collect()
     }
 
-    /// Returns the content of one register or predicate; predicates are 0 or 1.
+    /// Returns the content of one register or predicate in the current iteration; `None` if it is unknown.
     fn register(&mut self, part: Part) -> RegisterContent {
         let part = self.definitions.origin(self.function, part);
         if let Some(words) = self.phis.get(&part.value) {
@@ -120,7 +120,7 @@ impl IterationSimulation<'_> {
         content
     }
 
-    /// Evaluates the instruction of the loop that writes a register. Returns the content of the register.
+    /// Evaluates the instruction of the loop that writes a register, and returns the content of the register; `None` if it is unknown.
     fn compute(&mut self, part: Part) -> RegisterContent {
         let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.old_loop.contains(inst))?;
         let Op::Machine(opcode) = self.function.insts[inst].op else { return None };
@@ -160,7 +160,7 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the sum of three 32-bit words and `carry` (for `result` 0), or its carry out (for `result` 1).
+    /// Evaluates the sum of three 32-bit words and a carry. Returns the sum if `result` is 0, and the carry out if `result` is 1.
     fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> RegisterContent {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
@@ -180,7 +180,7 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the result of a `SHF`: one word of the shifted register pair `high:low`.
+    /// Evaluates a `SHF`, which shifts the register pair `high:low`, and returns one word of the result.
     fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> RegisterContent {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
@@ -192,7 +192,8 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the content of a 32-bit operand; unknown if the operand has a modifier such as negation.
+    /// Returns the content of a 32-bit operand in the current iteration; `None` if it is unknown or the operand has a modifier such as
+    /// negation.
     fn word(&mut self, operand: &Operand) -> RegisterContent {
         match operand.kind {
             _ if !operand.signs.is_empty() => None,
@@ -203,7 +204,7 @@ impl IterationSimulation<'_> {
         }
     }
 
-    /// Returns the truth value of a predicate operand.
+    /// Returns the truth value of a predicate operand in the current iteration; `None` if it is unknown.
     fn truth(&mut self, operand: &Operand) -> Option<bool> {
         let truth = match operand.kind {
             OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => true,
@@ -219,12 +220,13 @@ fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
     if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) }
 }
 
-/// Returns whether a comparison is ANDed with its predicate operand, and has only modifiers that the simulation knows.
+/// Returns whether an `ISETP` with these modifiers ANDs its comparison with the predicate operand, and has only modifiers that the
+/// simulation can evaluate.
 fn is_plain_and(modifiers: &[Symbol]) -> bool {
     modifiers.contains(&Symbol::AND) && modifiers[1..].iter().all(|modifier| matches!(*modifier, Symbol::U32 | Symbol::AND | Symbol::EX))
 }
 
-/// Returns whether a relation holds for two operands whose comparison gave `order`; `None` for an unknown relation.
+/// Returns whether a relation such as `LT` holds for two numbers whose comparison gave `order`; `None` for an unknown relation.
 fn relation_holds(relation: Symbol, order: std::cmp::Ordering) -> Option<bool> {
     Some(match relation {
         Symbol::LT => order.is_lt(),

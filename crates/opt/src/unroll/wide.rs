@@ -7,7 +7,7 @@
 //! %p:P = ISETP.LT.AND.EX %h, %limit_high, PT, %q
 //! ```
 //!
-//! [`bound`](super::bound) explains why the guard of the unrolled iterations is correct; it is the same with 64 bits.
+//! [`bound`](super::bound) explains why the guard of an unrolled iteration is correct; with 64 bits the reasons are the same.
 
 use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -20,7 +20,7 @@ use crate::rewrite::single_register;
 /// Maximum number of additions to look through between the counter and its next value.
 const MAX_ADDITIONS: usize = 8;
 
-/// The lower and the upper half of a 64-bit value.
+/// The lower and the upper half of a 64-bit operand.
 type WidePair = (Operand, Operand);
 
 /// A loop that continues while `counter + offset RELATION limit` holds, in 64 bits and with a loop-invariant limit.
@@ -29,17 +29,17 @@ pub(super) struct WideLoopBound {
     pub(super) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i64,
-    /// The first test of an iteration compares the counter plus this constant.
+    /// Constant that is added to the counter before the first exit test of an iteration compares it with the limit.
     offset: i64,
-    /// The relation to the limit for which the loop continues.
+    /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
     /// Whether the comparison with the limit is unsigned.
     is_unsigned: bool,
     /// The loop-invariant operand that the counter is compared with.
     limit: WidePair,
-    /// The instructions that compare the lower and the upper halves.
+    /// The instruction that compares the lower halves, and the one that compares the upper halves.
     pub(super) compares: [Inst; 2],
-    /// Whether the guard also repeats the last test of the previous unrolled iteration.
+    /// Whether the guard also has to repeat the last exit test of the previous unrolled iteration.
     repeats_last_test: bool,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct WideLoopBound {
 pub(super) struct WideGuardOperands {
     /// The operand that the counter is compared with: the limit minus a constant.
     adjusted_limit: WidePair,
-    /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
+    /// A predicate that is true if the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
 }
 
 impl WideLoopBound {
-    /// Returns the bound of a loop with a 64-bit counter; `None` for other loops.
+    /// Returns the counter and the limit of a loop with a 64-bit counter; `None` for other loops.
     pub(super) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<WideLoopBound> {
         let condition = old_loop.condition()?;
         let upper = defining_comparison(function, definitions, old_loop, condition)?;
@@ -86,8 +86,8 @@ impl WideLoopBound {
             .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored_relation(relation)))
     }
 
-    /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
-    /// iteration skips.
+    /// Returns whether the loop can be unrolled with this bound, that is, whether the guard of an unrolled iteration implies all exit tests
+    /// that the iteration skips.
     fn is_supported(&self, tests_at_end: bool) -> bool {
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
@@ -98,13 +98,14 @@ impl WideLoopBound {
         goes_to_limit && self.step != 0 && self.step.unsigned_abs() < 1 << 24 && self.offset.unsigned_abs() < 1 << 26
     }
 
-    /// Returns the difference between the last value that the next `tests` tests compare and the counter.
+    /// Returns the difference between the value that the last of the next `tests` exit tests compares with the limit and the present
+    /// counter.
     fn reach(&self, tests: u32) -> i64 {
         self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
-    /// Emits the loop-invariant instructions of the guard that replaces the next `tests` exit tests, appended to `into`, and returns the
-    /// operands of the guard.
+    /// Appends the loop-invariant instructions of the guard that replaces the next `tests` exit tests to `into`. Returns the operands of
+    /// the guard.
     pub(super) fn emit_guard_operands(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
         let reach = self.reach(tests);
         let mut emit = InstEmitter { function, location: self.compares[1], into };
@@ -120,8 +121,8 @@ impl WideLoopBound {
         WideGuardOperands { adjusted_limit, no_wrap }
     }
 
-    /// Appends the guard: the test whether the next `tests` exit tests hold for a counter value. Returns its predicate. `is_first` means
-    /// that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
+    /// Appends the guard to `into`: the test whether the next `tests` exit tests hold if the counter has the value `counter`. Returns the
+    /// predicate of the test. `is_first` means that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
     pub(super) fn emit_guard(
         &self,
         function: &mut Function,
@@ -144,7 +145,7 @@ impl WideLoopBound {
     }
 }
 
-/// Returns the comparison in the loop whose only result is `predicate`; `None` if another instruction computes it.
+/// Returns the unguarded comparison in the loop that computes `predicate` as its only result; `None` if another instruction computes it.
 fn defining_comparison(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, predicate: Part) -> Option<Inst> {
     let inst = definitions.unguarded(function, predicate.value).filter(|&inst| old_loop.contains(inst))?;
     let [first, second] = function.results(inst) else { return None };
@@ -153,7 +154,7 @@ fn defining_comparison(function: &Function, definitions: &Definitions, old_loop:
     (function.insts[inst].is_machine(Opcode::ISETP) && is_first && is_plain).then_some(inst)
 }
 
-/// Returns whether one half of a limit is a loop-invariant word.
+/// Returns whether one 32-bit half of a limit does not change in the loop.
 fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, half: &Operand) -> bool {
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
@@ -165,8 +166,8 @@ fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &Unrol
     }
 }
 
-/// Expresses a 64-bit value as the sum of a two-register value and a constant, looking through additions. Returns that value and the
-/// constant.
+/// Returns a 64-bit number, given by its halves, as the sum of a value of two registers and a constant, looking through additions of
+/// constants. `None` if the halves do not come from such a value.
 fn base_and_constant(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
     let origins = |halves: (Part, Part)| (definitions.origin(function, halves.0), definitions.origin(function, halves.1));
     let (mut halves, mut number) = (origins(halves), 0_i64);
@@ -179,7 +180,8 @@ fn base_and_constant(function: &Function, definitions: &Definitions, halves: (Pa
     is_whole.then_some((low.value, number))
 }
 
-/// Matches a 64-bit addition of two halves and a constant. Returns the halves and the constant.
+/// If a 64-bit number, given by its halves, is computed by an addition of a constant, returns the halves of the other summand and the
+/// constant; otherwise `None`.
 fn match_addition(function: &Function, definitions: &Definitions, (low, high): (Part, Part)) -> Option<((Part, Part), i64)> {
     let (lower, upper) = (definitions.unguarded(function, low.value)?, definitions.unguarded(function, high.value)?);
     let is_sum = |inst: Inst, modifiers: &[Symbol], value| {
@@ -200,8 +202,8 @@ fn match_addition(function: &Function, definitions: &Definitions, (low, high): (
     Some(((base_low, base_high), (u64::from(number_high) << 32 | u64::from(number_low)) as i64))
 }
 
-/// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
-/// constants.
+/// Matches three summands of which one is a register and the others are constants, at most one of them nonzero. Returns the register and
+/// the sum of the constants.
 fn match_register_and_constant(function: &Function, definitions: &Definitions, summands: [Operand; 3]) -> Option<(Part, u32)> {
     let (mut register, mut number) = (None, 0);
     for summand in summands.iter() {
@@ -225,7 +227,7 @@ fn match_register_and_constant(function: &Function, definitions: &Definitions, s
     Some((register?, number))
 }
 
-/// Emits the 64-bit addition `base + constant`. Returns `base` itself if the constant is 0.
+/// Emits the 64-bit addition `base + constant`, and returns the sum; `base` itself if the constant is 0.
 fn emit_add(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePair {
     if constant == 0 {
         return base;
@@ -234,7 +236,7 @@ fn emit_add(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePa
     emit_sum(emit, base, words)
 }
 
-/// Emits the 64-bit subtraction `from - subtrahend` and returns the difference: adds the negated lower half and, with its carry, the
+/// Emits the 64-bit subtraction `from - subtrahend`, and returns the difference. Adds the negated lower half and, with its carry, the
 /// inverted upper half.
 fn emit_subtract(emit: &mut InstEmitter<'_>, from: WidePair, subtrahend: WidePair) -> WidePair {
     emit_sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
@@ -250,7 +252,7 @@ fn emit_sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WideP
     (low, high)
 }
 
-/// Emits a 64-bit comparison. Returns its predicate, ANDed with `and`.
+/// Emits a 64-bit comparison, and returns its predicate, ANDed with `and`.
 fn emit_compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: WidePair, other: WidePair, and: Operand) -> Operand {
     let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];
