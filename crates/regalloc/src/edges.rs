@@ -144,7 +144,8 @@ impl Assigner<'_> {
 
     /// Emits the transfers (moves, reloads, stores) of the edges that leave a block. Adds the edges that need a new block to `split`.
     fn resolve_edges_from(&mut self, from: Block, split: &mut Vec<SplitEdge>) -> Result<(), AllocateError> {
-        // Transfers start from the exit state, which code at the end of the block changes. So only one edge may put code there.
+        // All transfers start from the exit state (the values in registers at the end of the block), which code at the end of the block
+        // changes. So only one edge may put code there.
         let mut is_end_used = false;
         for number in 0..self.inputs.flow.graph.successors(from).len() {
             let to = self.inputs.flow.graph.successors(from)[number];
