@@ -28,8 +28,8 @@ pub struct Finished {
     pub frame_bytes: u32,
     /// Properties of the function that instruction selection found.
     pub selection: Arc<Selection>,
-    /// Names of symbols. A [`Patch`](crate::emit::Patch), an instruction with an address to be filled in, refers to its symbol by index in
-    /// this list.
+    /// Names of symbols. Each [`Patch`](crate::emit::Patch), an instruction with an address to be filled in, refers to its symbol by index
+    /// in this list.
     pub symbols: Vec<String>,
     /// The scheduling plan (backend, mode, occupancy) that was used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
