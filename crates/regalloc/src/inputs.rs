@@ -22,9 +22,9 @@ pub(crate) struct Inputs<'a> {
     pub flow: Flow,
     /// Liveness and next uses of the values of the register file being allocated.
     pub liveness: Liveness,
-    /// An instruction that the allocation of the current register file has to handle: one with an operand of that register file, or a call.
+    /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
     pub dead_parts: DeadParts,
-    /// Position of the instruction in its block.
+    /// For each block: its number of instructions before this file is allocated.
     pub block_lengths: IndexVec<Block, u32>,
 }
 

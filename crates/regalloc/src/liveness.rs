@@ -85,7 +85,7 @@ pub(crate) struct ValueAccess {
     pub next_use: NextUse,
 }
 
-/// An instruction that the allocation of the current register file has to handle: one with an operand of the file, or a call.
+/// An instruction that the allocation of the current register file has to handle: one with an operand of that register file, or a call.
 #[derive(Clone, Copy)]
 pub(crate) struct FileInst {
     /// Position of the instruction in its block.
