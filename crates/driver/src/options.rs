@@ -212,7 +212,7 @@ pub enum BackendChoice {
     ByTarget,
     /// The backend that the options name.
     One(Backend),
-    /// All three backends in all modes; the best result is kept.
+    /// All three backends are tried in all modes; the best result is kept.
     Auto,
     /// Several backends, chosen by properties of the function ([`CodeKind`](crate::code_kind::CodeKind)); the best result is kept.
     ByCode,

@@ -368,7 +368,7 @@ impl<'a> AccumulatorDivision<'a> {
         self.pieces.insert(value, pieces);
     }
 
-    /// Rewrites the instructions of a block so that they read and write pieces.
+    /// Rewrites the instructions of a block so that they read and write pieces of the divided accumulators.
     fn divide_block(&mut self, block: Block) {
         let first_terminator = self.function.terminators(block).first().copied();
         let insts = std::mem::take(&mut self.function.blocks[block].insts);

@@ -81,7 +81,7 @@ impl Assigner<'_> {
     }
 
     /// Emits a `COPY` or `PACK`: first one parallel copy of the sources in registers and of the values that the result displaces, then
-    /// reloads of dropped sources, then constants and sources of other register files.
+    /// reloads of evicted sources, then constants and sources of other register files.
     fn emit_copy(&mut self, state: &InstState, sources: &[CopySource], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let to = state.results[0].chosen_register();
         let mut moves = self.moves_before(state);

@@ -24,7 +24,7 @@ pub(crate) struct Inputs<'a> {
     pub liveness: Liveness,
     /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
     pub dead_parts: DeadParts,
-    /// For each block: its number of instructions before this file is allocated.
+    /// For each block: its number of instructions before the moves and spill code of this register file are inserted.
     pub block_lengths: IndexVec<Block, u32>,
 }
 

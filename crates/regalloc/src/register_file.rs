@@ -218,7 +218,7 @@ pub(crate) struct Window {
 pub(crate) struct Residents<'a> {
     /// The occupants of the registers of the window that are not visited yet.
     occupants: std::slice::Iter<'a, Option<Value>>,
-    /// The value returned last; `None` before the first one.
+    /// The value that the iterator returned last; `None` before the first one.
     last: Option<Value>,
 }
 

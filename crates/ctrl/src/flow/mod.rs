@@ -57,7 +57,8 @@ pub struct MachineBlock {
 pub struct ControlAssignment {
     /// The control word of each instruction.
     pub controls: Vec<Control>,
-    /// Instructions before which the stalls cannot cover a fixed latency, so that a `NOP` has to be inserted (phase 120).
+    /// The fixed latencies that stalls cannot cover, by the instruction that would issue too early; a `NOP` has to be inserted before it
+    /// (phase 120).
     pub shortfalls: Vec<Shortfall>,
     /// The reasons for stalls and waits; `None` if the caller did not ask for them.
     pub reasons: Option<Reasons>,

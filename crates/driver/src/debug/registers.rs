@@ -50,7 +50,7 @@ pub struct WordDefinition {
     value: Value,
     /// Index of the register, in the tuple of the value, that holds the word.
     first: u8,
-    /// Whether the value is a predicate.
+    /// Whether the value is a predicate (one bit) and not a 32-bit word.
     is_predicate: bool,
     /// Whether the instruction is guarded and keeps the old value of the PTX register where the guard does not hold, so that its result is
     /// valid in all threads.

@@ -37,7 +37,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks that an instruction is a machine instruction on registers within the limits that does not write the stack pointer.
+    /// Checks that an instruction is a machine instruction, that its registers are within the limits, and that it does not write the stack
+    /// pointer.
     fn check_operands(&self, inst: Inst) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.op.machine().is_none() {

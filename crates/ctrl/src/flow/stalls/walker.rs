@@ -39,7 +39,7 @@ pub(super) struct StallWalker<'a> {
     /// For each functional unit: issue time (in cycles from the start of the block) and position of the last instruction of the block that
     /// uses the unit.
     last_use_of_unit: Vec<(i64, u32)>,
-    /// The shortfalls and stall parts found so far.
+    /// The latencies that stalls cannot cover, and the parts of stalls by cause, as far as found.
     pub(super) summary: StallSummary,
 }
 
