@@ -20,8 +20,8 @@ use crate::Controls;
 use crate::flow::stalls::Shortfall;
 use crate::flow::{MachineBlock, MachineCode, assign_all};
 
-/// Maximum number of times that the control words are computed. Each round but the last can insert one `NOP`, which stalls for up to
-/// 15 cycles, before an instruction; together these `NOP`s cover the longest latencies.
+/// Maximum number of times that the control words of a function are computed. After each time but the last, one `NOP` with a stall of up to
+/// 15 cycles can be inserted before an instruction; together these `NOP`s cover the longest latencies.
 const MAX_ROUNDS: usize = 8;
 
 /// Computes the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
@@ -36,8 +36,8 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     compute_control_words(function, hardware).0
 }
 
-/// Computes the control words of the function without inserting instructions. Also returns the instructions before which the stalls cannot
-/// cover a fixed latency, sorted by position.
+/// Computes the control words of the function without inserting instructions. Also returns the latencies that the stalls cannot cover,
+/// sorted by the position of the instruction that would issue too early.
 fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let (target, rules) = (hardware.target, &*hardware.rules);
@@ -69,9 +69,9 @@ fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
         starts.push(start);
         start += function.blocks[block].insts.len();
     }
-    // `NOP`s are inserted from back to front, so that the positions of the remaining shortfalls stay valid.
+    // The `NOP`s are inserted from back to front, so that the positions of the remaining instructions stay valid.
     for shortfall in shortfalls.iter().rev() {
-        // An empty block has the same start as the next one; the last block with this start has the instruction.
+        // An empty block has the same start as the next one, so the last block with this start has the instruction.
         let place = starts.partition_point(|&start| start <= shortfall.before) - 1;
         let block = function.layout[place];
         let at = shortfall.before - starts[place];
@@ -95,7 +95,7 @@ fn machine_blocks_of(function: &Function) -> Vec<MachineBlock> {
     for (number, (block, _)) in runs.iter().enumerate().rev() {
         first_block_of[block.position()] = Some(number);
     }
-    // A branch to an empty block leads to the next block that is not empty.
+    // A branch to an empty block leads to the next block that has instructions.
     let mut following = None;
     for &block in function.layout.iter().rev() {
         let number = first_block_of[block.position()].or(following);
@@ -130,7 +130,7 @@ fn branch_targets(function: &Function, inst: Inst) -> impl Iterator<Item = oriol
     operands.iter().filter_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
-/// Returns whether control may continue with the next instruction in the layout after `last`, the last instruction of a block.
+/// Returns whether control may continue with the next block of the layout after `last`, the last instruction of a block.
 fn falls_through(function: &Function, last: Inst) -> bool {
     let data = &function.insts[last];
     let ends = [Opcode::BRA, Opcode::BRX, Opcode::EXIT, Opcode::RET].iter().any(|&opcode| data.is_machine(opcode));

@@ -14,17 +14,17 @@ use oriole_ir::{Function, Inst};
 use oriole_isa::Control;
 use oriole_support::Index;
 
-/// The control words of a function.
+/// The control words of a function, one for each instruction.
 #[derive(Clone, Default, Debug)]
 pub struct Controls {
     /// The control word of each instruction.
     words: Vec<Control>,
-    /// For each instruction, its encoding with a zero control word; `None` if not computed. See [`Controls::encoded`].
+    /// For each instruction: its encoding with a zero control word; `None` if it was not encoded. See [`Controls::encoded`].
     encoded: Vec<Option<u128>>,
 }
 
 impl Controls {
-    /// Returns default control words for all instructions of a function.
+    /// Returns the control words of a function before any is computed: the default one for each instruction.
     fn new(function: &Function) -> Controls {
         Controls { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
     }

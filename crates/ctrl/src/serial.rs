@@ -29,7 +29,8 @@ const SOURCE_BOARD: u8 = 1;
 /// The longest stall that can be encoded, in cycles. The hardware stalls that long only if the yield bit is set.
 const LONGEST_STALL: u8 = 15;
 
-/// Computes the control words of all instructions, and inserts `NOP`s after those whose latency is longer than the longest stall.
+/// Computes the control words of all instructions for -O0, so that each instruction completes before the next one issues. Inserts `NOP`s
+/// after instructions whose latency is longer than the longest stall.
 pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     let assigner = SerialAssigner { hardware };
     assigner.insert_nops(function);
@@ -46,7 +47,7 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     controls
 }
 
-/// Computes the control words of -O0 for a target, with the changes of the user's hardware profile.
+/// Computes control words for -O0, with the latencies of the target or of the user's hardware profile.
 struct SerialAssigner<'a> {
     /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
@@ -67,11 +68,11 @@ impl SerialAssigner<'_> {
         }
     }
 
-    /// Returns the number of `NOP`s to insert after an instruction so that its fixed latency has passed.
+    /// Returns the number of `NOP`s, each with the longest stall, to insert after an instruction so that its fixed latency has passed.
     fn nops_after(&self, function: &Function, inst: Inst) -> u8 {
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return 0 };
-        // Only matrix-multiply instructions have a fixed latency that one stall does not cover.
+        // Only matrix-multiply instructions have a fixed latency that is longer than the longest stall.
         if opcode.properties().pipe != Pipe::Tensor || self.needed_scoreboards(opcode, &instruction.modifiers).results {
             return 0;
         }
@@ -85,7 +86,7 @@ impl SerialAssigner<'_> {
         let slow = Control { stall: self.longest_stall(), stay: false, wait, ..Control::default() };
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return slow };
-        // A `WARPGROUP.DEPBAR` waits for the asynchronous matrix products of a warpgroup; they set no scoreboards.
+        // `WARPGROUP.DEPBAR` waits for the asynchronous matrix products of a warpgroup. The products set no scoreboards.
         if opcode.is_warpgroup_product() {
             return slow;
         }
@@ -99,7 +100,8 @@ impl SerialAssigner<'_> {
         if !sets_results && !sets_sources {
             return slow;
         }
-        // Only the longest stall protects results or sources for which the instruction sets no scoreboard; `BMOV` needs it too.
+        // Only the longest stall protects results or sources for which the instruction sets no scoreboard. `BMOV` needs the longest stall
+        // too.
         let is_slow = opcode == Opcode::BMOV || sets_results != has_results || sets_sources != has_sources;
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },
@@ -111,20 +113,20 @@ impl SerialAssigner<'_> {
         }
     }
 
-    /// Returns whether the encoding of an instruction can name a read barrier.
+    /// Returns whether the encoding of an instruction can name a read barrier, the scoreboard that signals that sources are read.
     fn can_set_read_barrier(&self, function: &Function, inst: Inst) -> bool {
         let mut instruction = machine_instruction(function, inst, &|_| 0);
         instruction.form = find_form(&instruction, self.hardware.target);
         instruction.may_set_read_barrier()
     }
 
-    /// Returns the longest stall in cycles: 15, or less if the user's profile says so.
+    /// Returns the longest stall in cycles: 15, or less if the user's hardware profile says so.
     fn longest_stall(&self) -> u8 {
         u8::try_from(self.hardware.machine.max_stall).map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
     }
 
-    /// Returns two flags, whether the results and whether the sources of an instruction need a scoreboard, and the stall in cycles of an
-    /// instruction that sets one.
+    /// Returns whether the results and whether the sources of an instruction need a scoreboard, and the stall, in cycles, of an instruction
+    /// that sets a scoreboard.
     fn needed_scoreboards(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
         let is_variable = opcode.properties().latency(self.hardware.target) == Latency::Variable;
         let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
@@ -138,8 +140,8 @@ impl SerialAssigner<'_> {
     }
 }
 
-/// Returns which scoreboards an instruction class needs if the user's `model` differs from the built-in model `known` for that class;
-/// `None` if it does not. A class whose changed fixed latency exceeds the longest stall uses scoreboards instead of stalls.
+/// Returns which scoreboards an instruction class needs according to the user's `model`, if that differs from the built-in model `known`
+/// for the class; otherwise `None`. A class with a changed fixed latency that exceeds the longest stall uses scoreboards instead of stalls.
 fn changed_waits(model: &Model, known: &Model, class: SchedClass, longest_stall: u8) -> Option<Waits> {
     let said = model.waits(class);
     if said != known.waits(class) {
@@ -150,7 +152,7 @@ fn changed_waits(model: &Model, known: &Model, class: SchedClass, longest_stall:
     is_too_long.then_some(Waits { results: true, sources: true, ..said })
 }
 
-/// Returns whether an operand is a register that scoreboards protect: any but convergence barriers.
+/// Returns whether an operand is a register that scoreboards protect: one of any register file except convergence barriers.
 fn is_register(kind: OperandKind) -> bool {
     matches!(kind, OperandKind::Register { file, .. } if file != RegFile::Convergence)
 }

@@ -19,29 +19,29 @@ use oriole_isa::Control;
 
 use crate::{Controls, control_words};
 
-/// A rule that decides which instructions of fixed latency yield.
+/// A rule that decides which instructions of fixed latency let the hardware switch to another warp (yield).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct YieldRule {
     /// Minimum stall, in cycles, at which an instruction yields.
     min_stall: u32,
-    /// Number of cycles without a yield after which shorter stalls yield too.
+    /// Number of cycles without a yield after which instructions with shorter stalls yield too.
     overdue_after: u32,
     /// Minimum stall, in cycles, at which an instruction yields after `overdue_after` cycles without a yield.
     overdue_min_stall: u32,
 }
 
-/// The yield rules that are compared with the usual one: yield at every stall of two cycles or more, at longer stalls only, and only where
-/// the hardware needs the flag to stall at all.
+/// The yield rules that are compared with the usual one: yield at every stall of two cycles or more; at longer stalls only; only where the
+/// hardware needs the flag for the stall to last its full length.
 const ALTERNATIVE_RULES: [YieldRule; 3] = [
     YieldRule { min_stall: 2, overdue_after: 0, overdue_min_stall: 2 },
     YieldRule { min_stall: 5, overdue_after: 20, overdue_min_stall: 3 },
     YieldRule { min_stall: 12, overdue_after: u32::MAX, overdue_min_stall: 12 },
 ];
 
-/// Minimum saving for which another rule replaces the usual one, as a fraction of the cycles predicted for the usual one.
+/// Minimum saving for which another yield rule replaces the usual one, as a fraction of the cycles predicted for the usual rule.
 const MIN_GAIN: f64 = 0.01;
 
-/// Maximum number of instructions of a function for which rules are compared; larger functions get the usual rule.
+/// Maximum number of instructions of a function for which yield rules are compared. Larger functions get the usual rule.
 const MAX_INSTRUCTIONS: usize = 8_000;
 
 /// Number of times that the simulation executes a loop body.
@@ -50,9 +50,9 @@ const SIMULATED_ITERATIONS: usize = 4;
 /// The control words of a function under the chosen yield rule, and the reason for the choice.
 #[derive(Debug)]
 pub struct TunedControls {
-    /// The control words.
+    /// The control words under the chosen yield rule.
     pub controls: Controls,
-    /// The chosen rule and the number of cycles predicted for it as one line of text, for the trace.
+    /// One line of text for the trace: the chosen yield rule and the number of cycles predicted for it.
     pub note: String,
 }
 
@@ -72,7 +72,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> Tune
         (rules.facts.yield_from, rules.facts.yield_due, rules.facts.yield_due_from) =
             (rule.min_stall, rule.overdue_after, rule.overdue_min_stall);
         let hardware = Hardware { rules: Cow::Owned(rules), ..hardware.clone() };
-        // The `NOP`s for long latencies are already inserted. Yields do not change stalls, so none are inserted into the copy.
+        // The `NOP`s for long latencies have been inserted already, and yields do not change stalls. So nothing is inserted into this copy.
         let controls = control_words::run(&mut function.clone(), &hardware);
         let found = predicted_cycles(function, &controls, &hardware, warps as usize);
         if found < best.0 && found < least * (1.0 - MIN_GAIN) {
@@ -103,7 +103,7 @@ fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardwar
     total
 }
 
-/// The properties of an instruction that the simulation of several warps uses.
+/// An instruction in the simulation of several warps: its control word, functional unit and latencies.
 struct WarpOp {
     /// The control word of the instruction.
     control: Control,
@@ -111,9 +111,9 @@ struct WarpOp {
     unit: usize,
     /// Number of cycles for which the instruction occupies its unit.
     unit_cycles: u64,
-    /// Number of cycles from the issue of the instruction until its result is available; 0 for fixed latencies.
+    /// Number of cycles from the issue of the instruction until its result is available; 0 if the latency is fixed.
     result_latency: u64,
-    /// Number of cycles from the issue of the instruction until its sources are read; 0 for fixed latencies.
+    /// Number of cycles from the issue of the instruction until its sources are read; 0 if the latency is fixed.
     read_latency: u64,
 }
 
@@ -142,11 +142,11 @@ struct WarpState {
     next_inst: usize,
     /// First cycle in which the stall of the last issued instruction has passed.
     ready_cycle: u64,
-    /// For each scoreboard, the cycle in which it is released.
+    /// For each scoreboard: the cycle in which the scoreboard is released.
     release_cycles: [u64; 8],
 }
 
-/// Returns the number of cycles until all warps have executed the instructions `repeats` times.
+/// Simulates `warps` warps that execute the instructions `repeats` times. Returns the number of cycles until all warps are done.
 fn simulate_warps(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
     let length = ops.len() * repeats;
     let mut states = vec![WarpState { next_inst: 0, ready_cycle: 0, release_cycles: [0; 8] }; warps];
@@ -156,7 +156,7 @@ fn simulate_warps(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
         return 0;
     }
     while left > 0 {
-        // The first cycle in which each warp could issue.
+        // Returns the first cycle in which a warp can issue its next instruction.
         let earliest = |state: &WarpState| {
             let op = &ops[state.next_inst % ops.len()];
             let waits = (0..8).filter(|board| op.control.wait >> board & 1 == 1).map(|board| state.release_cycles[board]);
@@ -196,7 +196,7 @@ mod tests {
         WarpOp { control: Control { stall, stay, ..Control::default() }, unit, unit_cycles: busy, result_latency: 0, read_latency: 0 }
     }
 
-    /// One warp: the stalls add up. Two warps fill each other's stalls.
+    /// With one warp the stalls add up; two warps issue during each other's stalls.
     #[test]
     fn warps_fill_the_stalls_of_others() {
         let ops: Vec<WarpOp> = (0..4).map(|_| op(4, false, 0, 1)).collect();
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(simulate_warps(&ops, 2, 1), 29);
     }
 
-    /// A yield after a stall of one cycle makes it two cycles for the warp, but other warps use the slot.
+    /// A yield makes a stall of one cycle take two cycles for its own warp, but other warps can issue in between.
     #[test]
     fn a_yield_costs_a_lone_warp_a_cycle() {
         let stays: Vec<WarpOp> = (0..4).map(|_| op(1, true, 0, 1)).collect();

@@ -25,28 +25,29 @@ pub use oriole_sched::report::latency_hiding::{DistanceKind, Distances};
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
 pub use oriole_sched::report::statistics::{LoopMetrics, StatisticsFigure};
 
-/// Assumed number of threads per block if the kernel does not declare it: one warp per hardware scheduler, so that only the registers
-/// determine the occupancy.
+/// Assumed number of threads per block if the kernel does not declare it: one warp for each of the four warp schedulers, so that only the
+/// registers determine the occupancy.
 const ASSUMED_BLOCK_THREADS: u32 = 128;
 
-/// The scheduling report of a function.
+/// The data of the scheduling report of one function.
 #[derive(Clone, Debug)]
 pub struct SchedulingReport {
     /// Name of the function.
     pub name: String,
-    /// The scheduling plan used; `None` if the function was not scheduled.
+    /// The scheduling plan (backend, mode, occupancy) that was used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
-    /// The register budget of the scheduler that keeps the occupancy; `None` if the function was not scheduled before allocation.
+    /// The number of registers that the scheduler may use without lowering the occupancy; `None` if the function was not scheduled before
+    /// allocation.
     pub target: Option<RegisterTarget>,
-    /// Summaries of the scheduling passes.
+    /// A summary of each scheduling pass, in the order in which the passes ran.
     pub passes: Vec<PassSummary>,
-    /// Names and values of the statistics before register allocation; empty unless requested.
+    /// Statistics of the code before register allocation, as pairs of name and value; empty unless requested.
     pub before: Vec<(String, StatisticsFigure)>,
-    /// Names and values of the statistics after register allocation; empty unless requested.
+    /// Statistics of the code after register allocation, as pairs of name and value; empty unless requested.
     pub after: Vec<(String, StatisticsFigure)>,
-    /// The reason for each pick of the scheduler, as text; empty unless requested.
+    /// The reason why the scheduler picked each instruction, as text; empty unless requested.
     pub trace: String,
-    /// Statistics of the final code; `None` unless requested.
+    /// Statistics of the final code, for example of its loops; `None` unless requested.
     code: Option<FunctionStatistics>,
     /// Whether the target has uniform registers.
     has_uniform_registers: bool,
@@ -98,7 +99,8 @@ impl SchedulingReport {
         }
     }
 
-    /// Returns the statistics before and after allocation as lines of text, and how well latencies are hidden.
+    /// Returns the statistics of the code before and after register allocation, and how well latencies are hidden, as lines of text. `case`
+    /// is the additional latency that is assumed.
     pub fn statistics(&self, case: ExtraLatency) -> String {
         let mut text = format!("# {} before allocation\n", self.name);
         text.push_str(&lines::text(AllocationStage::Pre, &self.before, self.has_uniform_registers, case));
@@ -122,12 +124,12 @@ impl SchedulingReport {
         guidance::text(&subject, level)
     }
 
-    /// Returns the distances in cycles between instructions and the first uses of their results, by category of instruction.
+    /// Returns, for each category of instructions, the distances in cycles from the instructions to the first uses of their results.
     pub fn latency_distances(&self) -> impl Iterator<Item = (DistanceKind, Distances)> + '_ {
         self.code.iter().flat_map(|code| DistanceKind::ALL.into_iter().zip(code.latency_distances))
     }
 
-    /// Returns the metrics of the loops of the final code.
+    /// Returns the metrics of each loop of the final code.
     pub fn loops(&self) -> &[LoopMetrics] {
         self.code.as_ref().map_or(&[], |code| &code.loops)
     }

@@ -7,7 +7,7 @@ use oriole_isel::SelectCaches;
 use oriole_opt::legalize::EncodabilityCache;
 use oriole_support::Target;
 
-/// Caches for one target, used by the compilation of one function at a time.
+/// Caches for one target. Only one function at a time is compiled with them.
 pub struct Caches {
     /// Templates, encodings and library functions of instruction selection.
     pub select: RefCell<SelectCaches>,
@@ -22,7 +22,7 @@ impl Caches {
     }
 }
 
-/// The caches of a compilation: one [`Caches`] for each function that is compiled at the same time.
+/// The caches of a compilation: as many [`Caches`] as functions are compiled at the same time.
 pub struct CachePool {
     /// The GPU architecture that code is compiled for.
     target: Target,
@@ -31,12 +31,13 @@ pub struct CachePool {
 }
 
 impl CachePool {
-    /// Returns a pool for a target.
+    /// Returns a pool without caches for a target; caches are created when they are needed.
     pub fn new(target: Target) -> CachePool {
         CachePool { target, idle_caches: Mutex::default() }
     }
 
-    /// Calls `run` with caches that no other compilation of a function uses at the same time. The caches are dropped if `run` panics.
+    /// Calls `run` with caches that no other compilation of a function uses at the same time, and returns its result. If `run` panics, the
+    /// caches are not used again.
     pub fn with_idle_caches<R>(&self, run: impl FnOnce(&Caches) -> R) -> R {
         let idle = || self.idle_caches.lock().unwrap_or_else(PoisonError::into_inner);
         let known = idle().pop();

@@ -8,7 +8,7 @@ use crate::parallel;
 /// Number of bytes of PTX text that take as long to parse as one PTX instruction takes to compile.
 const PARSED_BYTES_PER_INSTRUCTION: usize = 700;
 
-/// Cost of renumbering the objects of one part of a module, as the number of PTX instructions that take as long to compile.
+/// Time to renumber the objects of one part of a module, in units of the time to compile one PTX instruction.
 const RENUMBERING_COST: usize = 30;
 
 /// Parses and checks a PTX module like [`oriole_ptx::check`], with the same result. A module with many kernels is parsed in parts, which
@@ -20,7 +20,7 @@ pub fn check(text: &[u8], options: &Options, parallelism: &Parallelism) -> Check
     check_in_parts(text, options, parallelism).unwrap_or_else(|| oriole_ptx::check(text, options))
 }
 
-/// Parses a module in parts; `None` if it has to be parsed as a whole.
+/// Parses and checks a module in parts; `None` if it has to be parsed as a whole.
 fn check_in_parts(text: &[u8], options: &Options, parallelism: &Parallelism) -> Option<Checked> {
     let split = SplitModule::new(text, options)?;
     let parts: Vec<(usize, usize)> = split.part_sizes().into_iter().enumerate().collect();
@@ -39,14 +39,14 @@ mod tests {
     use super::*;
     use crate::hooks::Executor;
 
-    /// A module of `count` kernels, with one instruction more in each.
+    /// Returns a module of `count` kernels, each of which also contains the text `extra`.
     fn module(count: usize, extra: &str) -> String {
         let work = "    mad.lo.u32 %r1, %r1, %r2, %r3;\n".repeat(20);
         let kernel = |number| format!(".visible .entry kernel_{number}()\n{{\n    .reg .b32 %r<4>;\n{work}    {extra}\n    ret;\n}}\n");
         format!(".version 8.0\n.target sm_80\n.address_size 64\n{}", (0..count).map(kernel).collect::<String>())
     }
 
-    /// Runs all tasks on the calling thread and counts them.
+    /// A [`Parallelism`] that runs all tasks on the calling thread and counts them.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 

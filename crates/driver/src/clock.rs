@@ -23,12 +23,12 @@ impl Stopwatch {
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 impl Stopwatch {
-    /// Starts a measurement that is always zero.
+    /// Starts a measurement that always gives zero, on a platform without a clock.
     pub fn start() -> Stopwatch {
         Stopwatch()
     }
 
-    /// Returns zero.
+    /// Returns zero, because the platform has no clock.
     pub fn elapsed(self) -> Duration {
         Duration::ZERO
     }

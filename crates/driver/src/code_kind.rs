@@ -25,10 +25,10 @@ use oriole_sched::backend::Backend;
 /// (docs/scheduling.md).
 pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
-/// Maximum number of instructions of a function for which strategies other than the default are tried.
+/// Maximum number of instructions of a function for which scheduling strategies other than the default are tried.
 const MAX_INSTRUCTIONS_TO_COMPARE: usize = 4_000;
 
-/// Properties of a function that decide which strategies may suit it.
+/// Properties of a function that decide which scheduling strategies may suit it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeKind {
     /// Number of instructions of the function.
@@ -44,7 +44,7 @@ pub struct CodeKind {
 }
 
 impl CodeKind {
-    /// Returns the properties of a function.
+    /// Determines the properties of a function.
     pub fn of_function(function: &Function) -> CodeKind {
         let flow = ControlFlow::compute(function);
         let mut kind = CodeKind { instructions: 0, blocks: function.layout.len(), products: 0, warpgroup_products: 0, one_block_loops: 0 };
@@ -63,14 +63,14 @@ impl CodeKind {
         kind
     }
 
-    /// Returns the strategy that is used unless the options name one: the one that measured best for this kind of code
-    /// (docs/scheduling-strategies.md).
+    /// Returns the scheduling strategy that is used unless the options name one: the one that was fastest in measurements for this kind of
+    /// code (docs/scheduling-strategies.md).
     pub fn default_strategy(self, level: u8) -> Backend {
         let is_searched = level >= 2 && self.instructions <= MAX_INSTRUCTIONS_TO_COMPARE;
         if self.warpgroup_products > 0 && is_searched { Backend::COMBINED } else { DEFAULT_BACKEND }
     }
 
-    /// Returns the strategies to try at an optimization level, the default first.
+    /// Returns the scheduling strategies to try at an optimization level, the default first.
     pub fn strategies(self, level: u8) -> Vec<Backend> {
         let mut found = vec![DEFAULT_BACKEND];
         if level < 2 || self.instructions > MAX_INSTRUCTIONS_TO_COMPARE {
@@ -100,7 +100,7 @@ impl CodeKind {
 mod tests {
     use super::*;
 
-    /// Returns the names of the strategies for a function, given in the text form of the IR.
+    /// Returns the names of the scheduling strategies to try for a function, which is given in the text form of the IR.
     fn names(text: &str, level: u8) -> Vec<&'static str> {
         let function = oriole_ir::text::parse(text).expect("a function").remove(0);
         CodeKind::of_function(&function).strategies(level).into_iter().map(Backend::name).collect()

@@ -28,9 +28,10 @@ pub struct Finished {
     pub frame_bytes: u32,
     /// Properties of the function that instruction selection found.
     pub selection: Arc<Selection>,
-    /// The symbol names to which patches (instructions with an address to be filled in) refer by index.
+    /// Names of symbols. Each [`Patch`](crate::emit::Patch), an instruction with an address to be filled in, refers to its symbol by index
+    /// in this list.
     pub symbols: Vec<String>,
-    /// The scheduling plan used; `None` if the function was not scheduled.
+    /// The scheduling plan (backend, mode, occupancy) that was used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<SyncRemark>,
@@ -38,7 +39,7 @@ pub struct Finished {
     pub pass_remarks: Remarks,
     /// Data for the scheduling report.
     pub report_data: ReportData,
-    /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
+    /// Resources that a thread block of the kernel needs besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
 }
 
@@ -55,7 +56,7 @@ pub struct FunctionOutcome {
     pub result: Result<Option<Finished>, Vec<Failure>>,
     /// Names of the functions that the function calls directly.
     pub callees: Vec<String>,
-    /// The requested records of the passes.
+    /// The records of the passes that the options request: timings, printed code.
     pub log: PassLog,
 }
 
@@ -69,7 +70,7 @@ pub fn compile_function(input: FunctionInput<'_>) -> FunctionOutcome {
     FunctionOutcome { result, callees, log: PassLog { dumps, runs: input.recorder.into_runs() } }
 }
 
-/// Runs all passes of the table, up to the last one that the options allow.
+/// Runs all passes of the pass table on a function, up to the last one that the options allow.
 fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     run_stage(Stage::Optimize, state)?;
     if !state.is_stopped {
@@ -79,7 +80,7 @@ fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     run_stage(Stage::Emit, state)
 }
 
-/// Converts the state after the last pass into the compiled function.
+/// Converts the state of a function after the last pass into the compiled function.
 fn into_finished(state: FunctionState<'_>) -> Result<Finished, Vec<Failure>> {
     let FunctionState { function, selection, launch, plan, allocation, code, remarks, pass_remarks, report_data, .. } = state;
     let (Some(code), Some(allocation)) = (code, allocation) else {

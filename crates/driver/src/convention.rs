@@ -20,17 +20,18 @@ const FIRST_KERNEL_ONLY_UNIFORM: u16 = 36;
 const FIRST_CALLEE_SAVED_BARRIER: u16 = 6;
 /// Number of the first general register of the range in which the upper four of every eight registers are callee-saved.
 const FIRST_PARTLY_CALLEE_SAVED: u16 = 32;
-/// Minimum number of general registers of a device function and of any function with calls.
+/// Minimum number of general registers that a launch provides for a device function or a function with calls.
 pub const MIN_REGISTERS: u32 = 22;
 
-/// Minimum number of general registers that the allocator needs, because of the fixed operands of calls.
+/// Minimum number of general registers with which the register allocator can work, because calls have arguments in fixed registers.
 pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
 
 /// Minimum register limit of a function that calls functions for slow paths. With fewer registers the fixed registers of a call might cause
 /// spills that the same code without a call does not need.
 const MIN_REGISTERS_FOR_SLOW_PATHS: u32 = 40;
 
-/// Returns whether a function with this register limit calls functions for slow paths, instead of a copy of the slow path for each use.
+/// Returns whether a function with this register limit calls functions for slow paths (rare cases of an operation). Otherwise each use gets
+/// its own copy of the slow path.
 pub fn may_call_slow_paths(register_limit: u32, options: &Options) -> bool {
     options.level > 0 && !options.tools_patch && register_limit >= MIN_REGISTERS_FOR_SLOW_PATHS
 }
@@ -50,9 +51,9 @@ pub fn is_return_address(register: u16) -> bool {
     (u16::from(RETURN_ADDRESS)..u16::from(RETURN_ADDRESS) + 2).contains(&register)
 }
 
-/// Removes the return address from the values of a device function with calls, so that the prologue saves it in the frame with the
-/// callee-saved registers. As a value it would be live across every call, in two callee-saved registers that the prologue had to save
-/// instead. Debuggers find callers only if the return address is in the frame.
+/// Removes the return address from the SSA values of a device function with calls, so that the prologue saves it in the frame with the
+/// callee-saved registers. As a value it would be live across every call, in two callee-saved registers, which the prologue would have to
+/// save instead. Also, debuggers find callers only if the return address is in the frame.
 ///
 /// A function whose only callees are runtime functions keeps the value: it may be in registers that those functions do not clobber.
 ///
@@ -80,15 +81,15 @@ pub fn is_callee_saved_barrier(barrier: u16) -> bool {
     barrier >= FIRST_CALLEE_SAVED_BARRIER
 }
 
-/// Returns whether a function calls a function that follows the general calling convention. Runtime functions and texture fetches by quads
-/// do not: they clobber only a few registers.
+/// Returns whether a function calls a function that follows the general calling convention. Runtime functions, and texture fetches that the
+/// four threads of a quad perform together, do not: they clobber only a few registers.
 pub fn has_abi_calls(function: &Function) -> bool {
     let is_special = |name: &str| is_runtime(name) || QuadFetch::parse(name).is_some();
     let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_special);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
 }
 
-/// Returns the registers that a runtime function clobbers.
+/// Returns the registers that a runtime function (a library function of the compiler) clobbers.
 fn runtime_clobbers(name: &str) -> Clobbers {
     let RuntimeClobbers { first, count, predicates } = RuntimeClobbers::of(name);
     let mut general = register_set_where(first..first + count, |_| true);
@@ -96,7 +97,7 @@ fn runtime_clobbers(name: &str) -> Clobbers {
     Clobbers { general, predicates: register_set_where(0..predicates, |_| true), ..Clobbers::NONE }
 }
 
-/// Returns the registers that a texture fetch by the four threads of a quad overwrites.
+/// Returns the registers that a texture fetch which the four threads of a quad perform together overwrites.
 fn quad_clobbers() -> Clobbers {
     let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
     let mut general = register_set_where(results, |_| true);
@@ -104,8 +105,8 @@ fn quad_clobbers() -> Clobbers {
     Clobbers { general, predicates: register_set_where(0..u16::from(QuadFetch::PREDICATES), |_| true), ..Clobbers::NONE }
 }
 
-/// Returns the allocator's environment of a runtime function, which may use exactly the registers that it may clobber. `limit` is the
-/// maximum number of general registers.
+/// Returns the environment for allocating registers in a runtime function (a library function of the compiler), which may use exactly the
+/// registers that it may clobber. `limit` is the maximum number of general registers.
 fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Environment {
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
     let lost = runtime_clobbers(name);
@@ -117,8 +118,8 @@ fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Envir
     environment
 }
 
-/// Returns the allocator's environment of a function: the registers that it may use, and those that its calls overwrite. `limit` is the
-/// maximum number of general registers.
+/// Returns the environment for allocating registers in a function: the registers that it may use, and those that its calls overwrite.
+/// `limit` is the maximum number of general registers.
 pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has_dynamic_stack: bool) -> Environment {
     if is_runtime(&function.name) {
         return runtime_environment(&function.name, hardware, limit);
@@ -129,7 +130,8 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     let fetches = function.symbols.iter().filter(|name| QuadFetch::parse(name).is_some());
     environment.known_callees.extend(fetches.map(|name| (name.clone(), quad_clobbers())));
     if SystemLayout::of(hardware.target).texture_handle == TextureHandle::General {
-        // Barriers belong to the warp: while threads of one function fetch by quads, other threads may execute any function.
+        // Convergence barriers belong to the warp: while some threads of the warp fetch a texture by quads, other threads may execute any
+        // function.
         environment.reserved.barriers.insert(Reg::from(QuadFetch::BARRIER), 1);
     }
     let calls = has_abi_calls(function);
@@ -159,9 +161,9 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
 }
 
 /// Allocates registers. For a device function without calls, first tries an allocation without callee-saved registers, so that none have to
-/// be saved; it is discarded if it spills.
+/// be saved; that allocation is discarded if it spills.
 ///
-/// If `verify`, runs the allocation checker on the result.
+/// If `verify` is true, runs the verifier of allocations on the result.
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !has_abi_calls(function) && !is_runtime(&function.name) {
         let mut caller_saved_only = environment.clone();
@@ -179,7 +181,7 @@ pub fn allocate(function: &mut Function, environment: &Environment, verify: bool
     allocate_checked(function, environment, verify)
 }
 
-/// Allocates registers and, if `verify`, runs the allocation checker on the result.
+/// Allocates registers and, if `verify` is true, runs the verifier of allocations on the result.
 fn allocate_checked(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     let before = verify.then(|| function.clone());
     let allocation = oriole_regalloc::allocate(function, environment)?;
@@ -202,8 +204,8 @@ fn general_operand(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }
 
-/// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer.
-/// Replaces each call that represents a texture fetch by a quad with the instructions of the fetch.
+/// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer. Each
+/// call that represents a texture fetch by the threads of a quad is replaced by the instructions of the fetch.
 ///
 /// **Before**: physical registers. **After**: the return address is an operand of every call.
 pub fn write_return_addresses(function: &mut Function) {
@@ -254,8 +256,8 @@ pub fn write_return_addresses(function: &mut Function) {
     }
 }
 
-/// On targets before sm_80 (those without `REDUX`), inserts an instruction that clears each callee-saved barrier before its `BSSY`, as
-/// ptxas does on sm_75.
+/// On targets before sm_80 (those without `REDUX`), inserts an instruction that clears each callee-saved convergence barrier before the
+/// `BSSY` that sets it, as ptxas does on sm_75.
 pub fn clear_barriers(function: &mut Function, target: Target) {
     if Opcode::REDUX.exists_on(target) {
         return;

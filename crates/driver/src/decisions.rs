@@ -42,7 +42,7 @@ pub struct DecisionRemark {
     pub text: String,
 }
 
-/// A range of addresses in which a machine register holds a word of a PTX register.
+/// A range of addresses in which a machine register holds a 32-bit word of a PTX register.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PtxRegisterLocation {
     /// Name of the machine register, such as `R4`.
@@ -53,15 +53,15 @@ pub struct PtxRegisterLocation {
     pub end: u32,
     /// Name of the PTX register, such as `%f3`.
     pub name: String,
-    /// Which 32-bit word of the PTX register it is; 0 for the lowest.
+    /// Index of the 32-bit word of the PTX register that is held; 0 for the lowest.
     pub word: u8,
 }
 
-/// Name of the pass that inserts waits and fences for asynchronous matrix products, whose remarks are recorded separately.
+/// Name of the pass that inserts waits and fences for asynchronous matrix products. Its remarks are recorded separately.
 const PRODUCT_PASS: &str = "settle-products";
 
 impl PtxRegisterLocation {
-    /// Converts an address range to a record with the names of the two registers; `None` for a range in a spill slot.
+    /// Returns the record of an address range, with the names of both registers; `None` for a range in a spill slot.
     fn new(range: &RegisterRange, module: &Module, body: &Body) -> Option<PtxRegisterLocation> {
         let RegisterRange { register, word, place, start, end } = *range;
         let machine_register = match place {
@@ -74,7 +74,7 @@ impl PtxRegisterLocation {
 }
 
 impl Decisions {
-    /// Collects the records about a function.
+    /// Collects the records about a compiled function for `oriole explain`.
     pub(crate) fn new(job: &Job<'_>, finished: &Finished, report: &FunctionReport) -> Decisions {
         let of_pass = |remark: &PassRemark| DecisionRemark {
             pass: remark.pass,

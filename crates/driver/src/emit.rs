@@ -29,7 +29,7 @@ pub struct EmittedCode {
     pub indirect_calls: Vec<u32>,
     /// Instructions that contain an address to be filled in.
     pub patches: Vec<Patch>,
-    /// Mask of the kinds of sparse matrix-multiply instructions in the function: one bit for each entry of [`SPARSE_MMA`].
+    /// Bit mask of the kinds of sparse matrix-multiply instructions in the function: bit n stands for entry n of [`SPARSE_MMA`].
     pub sparse_mma_mask: u16,
     /// Whether the function has instructions that access tensor memory.
     pub accesses_tensor_memory: bool,
@@ -38,8 +38,8 @@ pub struct EmittedCode {
     /// Byte offset and source location of each instruction. Instructions at the start of the function that belong to no PTX instruction
     /// have no entry.
     pub locations: Vec<(u32, Location)>,
-    /// Changes of the stack pointer, as pairs (byte offset, depth in bytes): from this offset on, the stack pointer is `depth` bytes below
-    /// its value at the function's entry.
+    /// Changes of the stack pointer, as pairs (byte offset in the code, depth in bytes): from this offset on, the stack pointer is `depth`
+    /// bytes below its value at the function's entry.
     pub stack_depths: Vec<(u32, u32)>,
     /// For each point of the code, the locations of the values that callee-saved registers and the return address had at the entry, for
     /// debuggers.
@@ -55,16 +55,16 @@ pub struct EmittedCode {
     pub history: Vec<InstHistory>,
 }
 
-/// An instruction that contains an address to be filled in.
+/// An instruction that contains an address which the linker or loader fills in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patch {
-    /// Offset of the instruction in bytes.
+    /// Offset of the instruction in bytes from the start of the function.
     pub offset: u32,
     /// The symbol whose address the instruction contains, and which part of the address.
     pub reference: Reference,
 }
 
-/// Encodes a function. Returns an error message if an instruction has no encoding, which is a bug of an earlier pass.
+/// Encodes a function. Returns an error message if an instruction has no encoding; that would be a bug of an earlier pass.
 pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<EmittedCode, String> {
     let offsets = block_offsets(function);
     let following = following_locations(function);
@@ -111,7 +111,7 @@ pub fn spill_code_offsets(function: &Function) -> Vec<u32> {
     insts.enumerate().filter(|(_, inst)| is_spill(inst)).map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect()
 }
 
-/// Returns the offset of each block in bytes, by block index.
+/// Returns the offset of each block in bytes from the start of the function, by block index.
 fn block_offsets(function: &Function) -> Vec<u32> {
     let mut offsets = vec![0; function.blocks.len()];
     let mut at = 0;
@@ -127,8 +127,8 @@ fn own_location(function: &Function, inst: Inst) -> Option<Location> {
     Some(function.insts[inst].location).filter(|location| location.statement != 0)
 }
 
-/// Returns, for each block of the layout, the source location of the first instruction with one in the blocks laid out after it; `None` if
-/// there is none.
+/// Returns, for each block of the layout, the source location of the first instruction after the block that has one; `None` if there is
+/// none.
 fn following_locations(function: &Function) -> Vec<Option<Location>> {
     let mut next = None;
     let mut following: Vec<Option<Location>> = Vec::with_capacity(function.layout.len());
@@ -140,9 +140,9 @@ fn following_locations(function: &Function) -> Vec<Option<Location>> {
     following
 }
 
-/// Returns the source location of each instruction of a block. An instruction without one has the location of the next instruction that has
-/// one, which it usually prepares, or else of the previous one. At the start of the function it has none. A block without any, such as
-/// one with moves before a join, has that of the code after it (`following`).
+/// Returns the source location of each instruction of a block. An instruction without a location gets that of the next instruction of the
+/// block that has one, which it usually prepares, or else that of the previous one. In a block without any location, such as one with moves
+/// before a join, all instructions get `following`, the location of the code after the block. At the start of the function they have none.
 fn inst_locations(function: &Function, block: Block, following: Option<Location>) -> Vec<Option<Location>> {
     let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(|&inst| own_location(function, inst)).collect();
     let is_entry = function.layout.first() == Some(&block);
@@ -161,8 +161,8 @@ fn inst_locations(function: &Function, block: Block, following: Option<Location>
 }
 
 impl EmittedCode {
-    /// Records a change of the stack depth after the instruction at `offset`: a prologue or epilogue moves the stack pointer by the size of
-    /// the frame; the code after a return is reached from before the epilogue, where the frame still exists.
+    /// Records a change of the stack depth after the instruction at `offset`. A prologue or epilogue moves the stack pointer by the size of
+    /// the frame. Code after a return is reached from before the epilogue, where the frame still exists.
     fn record_stack_depth(&mut self, function: &Function, inst: Inst, offset: u32) {
         let (frame, data) = (function.frame_bytes, &function.insts[inst]);
         let depth = if data.is_machine(Opcode::IADD3) {
@@ -184,8 +184,9 @@ impl EmittedCode {
         self.stack_depths.push((offset + INSTRUCTION_BYTES as u32, depth));
     }
 
-    /// Records the instruction at byte `offset` of the function if it is an exit or an indirect call, or needs a patch. `return_offset`
-    /// returns the byte offset in the function to which the next call returns; operands that refer to the return address refer to it.
+    /// Records the instruction at byte `offset` of the function if it is an exit or an indirect call, or contains an address to be filled
+    /// in. `return_offset` returns the byte offset to which the next call returns; it is the address in operands that refer to the return
+    /// address.
     fn record_inst(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
@@ -213,7 +214,8 @@ impl EmittedCode {
     }
 }
 
-/// The bit in [`EmittedCode::sparse_mma_mask`] for sparse matrix products in tensor memory, which have the same opcodes as dense ones.
+/// The bit in [`EmittedCode::sparse_mma_mask`] for sparse matrix products with operands in tensor memory, which have the same opcodes as
+/// dense ones.
 pub const SPARSE_TENSOR_MEMORY: u16 = 1 << 6;
 
 /// Returns the bit of a sparse matrix-multiply instruction in [`EmittedCode::sparse_mma_mask`]; 0 for other instructions.
@@ -227,8 +229,8 @@ fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
     bit.map_or(0, |bit| 1 << bit)
 }
 
-/// Appends an instruction that branches to itself, because the hardware fetches instructions beyond the last one, and pads with `NOP`s to a
-/// multiple of [`CODE_ALIGN`].
+/// Appends a branch to itself, because the hardware fetches instructions beyond the last one, and pads the code with `NOP`s to a multiple
+/// of [`CODE_ALIGN`] bytes.
 fn append_padding(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     bytes.extend(self_branch(target)?.to_le_bytes());
     let nop = Instruction { control: PADDING_CONTROL, ..parse("NOP").map_err(|error| error.to_string())? };
@@ -242,7 +244,7 @@ fn append_padding(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
 /// The control word of padding instructions, which are never executed.
 const PADDING_CONTROL: Control = Control { stall: 0, stay: false, write_barrier: None, read_barrier: None, wait: 0, reuse: 0 };
 
-/// Returns the encoding of a branch to itself.
+/// Returns the encoding of a branch instruction that branches to itself.
 fn self_branch(target: Target) -> Result<u128, String> {
     let mut branch = parse("BRA 0x0").map_err(|error| error.to_string())?;
     for operand in &mut branch.operands {

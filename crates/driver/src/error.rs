@@ -23,12 +23,12 @@ impl CompileError {
         CompileError { module, function: None, span: None, fault }
     }
 
-    /// Returns an error of the whole program, which is reported for its first module.
+    /// Returns an error of the whole program, which is reported as one of its first module.
     pub fn in_program(fault: Fault) -> CompileError {
         CompileError::in_module(0, fault)
     }
 
-    /// Returns an error of a function of a module.
+    /// Returns an error in a function of a module.
     pub fn in_function(module: usize, function: &str, failure: Failure) -> CompileError {
         let Failure { span, fault } = failure;
         CompileError { module, function: Some(function.to_owned()), span, fault }
@@ -40,11 +40,11 @@ impl CompileError {
 pub enum Fault {
     /// A PTX feature that is not implemented; holds its name.
     Unsupported(String),
-    /// The target or the options do not allow as much of a resource, such as registers, as the code needs; holds the message.
+    /// The code needs more of a resource, such as registers, than the target or the options allow; holds the message.
     Limit(String),
     /// The program uses more bytes of a memory space than the target has.
     TooMuch(Excess),
-    /// A function that is called but not defined; holds its name.
+    /// A call of a function that is not defined; holds the function's name.
     Unresolved(String),
     /// The caller cancelled the compilation ([`Hooks::cancel`](crate::Hooks::cancel)).
     Cancelled,
@@ -52,7 +52,7 @@ pub enum Fault {
     Internal(String),
 }
 
-/// An error in a function that is being compiled, with the PTX statement that caused it if there is one.
+/// An error in a function that is being compiled, and the PTX statement that caused it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// Source position of the PTX statement; `None` if there is none.

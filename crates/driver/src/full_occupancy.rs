@@ -20,31 +20,32 @@ use crate::resident_blocks::is_at_most_slightly_longer;
 use crate::schedule::SchedulePlan;
 use crate::state::FunctionState;
 
-/// Minimum number of instructions per load of a kernel that counts as one with few loads.
+/// Minimum number of instructions for each load in a kernel that counts as having few loads.
 const INSTRUCTIONS_PER_LOAD: usize = 48;
 /// Maximum number of instructions of a kernel for which full occupancy is preferred; longer kernels were not studied.
 const MAX_INSTRUCTIONS: usize = 1024;
-/// Maximum ratio of two estimated times of a warp that runs alone: with the schedule for full occupancy, and with the other schedule.
+/// Maximum ratio of the estimated time of a lone warp with the schedule for full occupancy to its estimated time with the other schedule.
+/// Above this ratio the other schedule is kept.
 const MAX_LONE_WARP_RATIO: f64 = 1.4;
 
-/// Returns whether full occupancy is preferred for a kernel: it has no loops and few loads, and does not declare the size of its blocks.
+/// Returns whether full occupancy is preferred for a kernel: that is so if the kernel has no loops and few loads, and does not declare the
+/// size of its blocks.
 pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
     let function = &state.function;
     let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_INSTRUCTIONS;
     is_short_kernel && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
 }
 
-/// Returns a plan with which more warps are resident: `plan` in the mode for few registers. `None` if all warps can already be resident
-/// with the registers of `allocated`, the function allocated with `plan`, or if it spills.
+/// Returns a scheduling plan with which more warps are resident: `plan` in the mode for few registers. `None` if all warps can already be
+/// resident with the registers of `allocated`, the function allocated with `plan`, or if `allocated` has spills.
 pub fn plan_for_more_warps(plan: SchedulePlan, allocated: &FunctionState<'_>) -> Option<SchedulePlan> {
     let allocation = allocated.allocation.as_ref().filter(|_| allocated.spill_bytes() == 0)?;
     let limit = allocated.input.hardware.machine.registers_at_full_occupancy();
     (allocation.registers_used + HIDDEN_REGISTERS > limit).then_some(SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan })
 }
 
-/// Returns whether the schedule `more_warps` is to be kept instead of `found`: it has fewer registers, no spills, at most a few more
-/// instructions, is not slower with all warps resident, and not much slower with one warp. `score` estimates both times of a schedule, in
-/// cycles.
+/// Returns whether the schedule `more_warps` is better than `found`: it has fewer registers, no spills, at most a few more instructions, is
+/// not slower with all warps resident, and not much slower with one warp. `score` estimates both times of a schedule, in cycles.
 pub fn is_worth_keeping(
     more_warps: &FunctionState<'_>,
     found: &FunctionState<'_>,

@@ -12,7 +12,7 @@ pub struct FunctionReport {
     pub name: String,
     /// Whether the function is a kernel.
     pub is_kernel: bool,
-    /// Number of registers per thread, including the hidden ones.
+    /// Number of registers per thread, including two that the hardware allocates in addition to those that instructions name.
     pub registers: u32,
     /// Number of named barriers (`barrier`, `bar`) that the function uses.
     pub barriers: u32,
@@ -24,11 +24,11 @@ pub struct FunctionReport {
     pub spill_load_bytes: u32,
     /// Size in bytes of static shared memory, without the part that the system reserves.
     pub shared_bytes: u32,
-    /// Size in bytes of constant bank 0 up to the end of the last parameter; 0 for a function that is not a kernel.
+    /// Number of bytes of constant bank 0 that the kernel uses, up to the end of the last parameter; 0 for a function that is not a kernel.
     pub constant_bytes: u32,
     /// Number of machine instructions, without padding.
     pub instructions: usize,
-    /// The scheduling plan used; `None` if the function was not scheduled.
+    /// The scheduling plan (backend, mode, occupancy) that was used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
     /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
@@ -37,19 +37,19 @@ pub struct FunctionReport {
     pub remarks: Vec<PerformanceRemark>,
 }
 
-/// A remark about a PTX instruction for which the compiler had to insert a wait or a fence that costs time, or that has no effect.
+/// A remark about a PTX instruction that has no effect, or for which the compiler had to insert a wait or fence that costs time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PerformanceRemark {
     /// Index of the module among those compiled together.
     pub module_number: usize,
     /// Byte offset of the PTX instruction in the source of the module; `None` if unknown.
     pub offset: Option<u32>,
-    /// Description of the wait or fence that was inserted, and the reason.
+    /// Description of the inserted wait or fence and the reason for it, or of the instruction that has no effect.
     pub text: &'static str,
 }
 
 impl PerformanceRemark {
-    /// Describes a wait or fence that was inserted for asynchronous matrix products.
+    /// Creates the remark about a wait or fence that was inserted for asynchronous matrix products.
     pub(crate) fn new(module_number: usize, remark: &SyncRemark) -> PerformanceRemark {
         let text = match remark.reason {
             SyncReason::Access => {
@@ -64,7 +64,7 @@ impl PerformanceRemark {
         PerformanceRemark::at_location(module_number, remark.location, text)
     }
 
-    /// Returns the remark that the `setmaxnreg` at a location has no effect.
+    /// Returns the remark that the PTX instruction `setmaxnreg` at a location has no effect.
     pub(crate) fn ignored_setmaxnreg_remark(module_number: usize, location: Location) -> PerformanceRemark {
         let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
         PerformanceRemark::at_location(module_number, location, text)

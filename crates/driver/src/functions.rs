@@ -14,8 +14,8 @@ use crate::options::Options;
 
 /// Functions that the CUDA driver provides. An executable cubin may call them without a definition.
 const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
-/// Calling convention of [`DRIVER_FUNCTIONS`] in the notation of the linker: twelve parameter registers from R4 on, return address in R20,
-/// followed by the set of clobbered registers.
+/// Calling convention of [`DRIVER_FUNCTIONS`] in the notation of the linker: twelve parameter registers from R4 on (`12p4`), return address
+/// in R20 (`r20`). The set of clobbered registers is appended.
 const DRIVER_CONVENTION: &str = "|12p4r20sRx";
 /// The general registers that [`DRIVER_FUNCTIONS`] clobber, as a bit mask with bit n for register n: R0 and R3 to R15.
 const DRIVER_CLOBBERS: u32 = 0xfff9;
@@ -29,18 +29,18 @@ pub fn is_driver_function(name: &str) -> bool {
 pub struct FunctionIndex<'m> {
     /// The module whose functions are indexed.
     module: &'m Module,
-    /// The first declaration or definition of each name.
+    /// For each name: the first declaration or definition of the function.
     declared: FxHashMap<&'m str, FunctionId>,
-    /// The definition of each name that has a body.
+    /// For each name of a function with a body: its definition.
     defined: FxHashMap<Name, FunctionId>,
-    /// The function that each alias names.
+    /// For each alias: the function that it names.
     aliases: FxHashMap<Name, Name>,
-    /// For each function, its aliases that are visible to other files, in source order.
+    /// For each function: its aliases that are visible to other files, in source order.
     visible_aliases: FxHashMap<Name, Vec<Name>>,
 }
 
 impl<'m> FunctionIndex<'m> {
-    /// Builds the index of a module.
+    /// Builds the index of the functions of a module.
     pub fn new(module: &'m Module) -> FunctionIndex<'m> {
         let mut index = FunctionIndex {
             module,
@@ -94,12 +94,12 @@ impl<'m> FunctionIndex<'m> {
         Extern { prototype: text, ..Extern::function(name) }
     }
 
-    /// Returns the aliases of a function that are visible to other files.
+    /// Returns the aliases of a function that are visible to other files, in source order.
     pub fn aliases(&self, function: Name) -> impl Iterator<Item = &'m str> {
         self.visible_aliases.get(&function).into_iter().flatten().map(|&alias| self.module.name(alias))
     }
 
-    /// Returns the functions whose addresses appear in initial values of variables.
+    /// Returns the names of the functions whose addresses appear in initial values of variables.
     pub fn address_taken_by_variables(&self) -> Vec<&'m str> {
         let names = names_in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolve_alias(name)));
         names.filter(|name| self.declared.contains_key(name)).collect()
@@ -132,7 +132,8 @@ pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_cal
     found
 }
 
-/// Returns the number of general registers that the fixed operands of a function's calls need; 0 for a kernel without calls.
+/// Returns the number of general registers that a function needs because its calls have operands in fixed registers; 0 for a kernel without
+/// calls.
 pub fn min_registers_for_calls(module: &Module, function: &Function, target: Target) -> u32 {
     let fetches = |help: GradientHelp| {
         let forms = function.body.iter().flat_map(|body| &body.instructions).map(|instruction| &module.forms[instruction.form]);
@@ -147,13 +148,13 @@ pub fn min_registers_for_calls(module: &Module, function: &Function, target: Tar
     }
 }
 
-/// Returns whether the code of a function has calls.
+/// Returns whether the PTX code of a function contains calls.
 pub fn has_calls(module: &Module, function: &Function) -> bool {
     let is_call = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
     function.body.as_deref().is_some_and(is_call)
 }
 
-/// Properties of the functions of a module that are computed before they are compiled.
+/// Properties of the functions of a module that are known before the functions are compiled.
 pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub waiting_for_warp: FxHashSet<String>,
@@ -162,18 +163,19 @@ pub struct FunctionFacts {
 }
 
 impl FunctionFacts {
-    /// Computes the properties of the functions of a module.
+    /// Computes these properties for the functions of a module.
     pub fn new(index: &FunctionIndex<'_>) -> FunctionFacts {
         FunctionFacts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
     }
 }
 
-/// Returns the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without `.aligned`, and their
-/// callers.
+/// Returns the names of the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without
+/// `.aligned`, and their callers.
 fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
     let may_wait = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
-    // Instructions share their forms, so a look at the forms of the module is enough to rule out such a barrier in most modules.
+    // Instructions share their forms (opcode, modifiers and types), so a look at the forms of the module is enough to rule out such a
+    // barrier in most modules.
     if !module.forms.iter().any(may_wait) {
         return FxHashSet::default();
     }
@@ -198,13 +200,14 @@ fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     found.into_iter().map(|name| module.name(name).to_owned()).collect()
 }
 
-/// Estimated number of cycles per PTX instruction of a function that is called and not compiled yet.
+/// Assumed number of cycles for each PTX instruction of a called function, to estimate the cost of a call.
 const CYCLES_PER_STATEMENT: u32 = 5;
 
 /// Returns the estimated execution time of each function of a module in cycles, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let module = index.module;
-    // Instructions share their forms, so a look at the forms of the module is enough to find modules without calls.
+    // Instructions share their forms (opcode, modifiers and types), so a look at the forms of the module is enough to find modules without
+    // calls.
     if !module.forms.iter().any(|form| form.opcode == Opcode::Call) {
         return CallCosts::default();
     }

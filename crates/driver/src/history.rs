@@ -14,14 +14,14 @@ use oriole_support::Index;
 
 use oriole_isa::INSTRUCTION_BYTES;
 
-/// The history of one machine instruction.
+/// The history of one machine instruction: where it comes from and why it has its form and position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InstHistory {
     /// The pass that created the instruction.
     pub created_by: &'static str,
-    /// The changes of the instruction's form, in order.
+    /// The changes of the instruction's form (mnemonic, modifiers, kinds of operands), in the order in which they were made.
     pub changes: Vec<FormChange>,
-    /// Other forms that passes considered and rejected, in order.
+    /// Other forms of the instruction that passes considered and rejected, in the order of the passes.
     pub rejected: Vec<RejectedForm>,
     /// Why the instruction has its position in its block.
     pub place: PlaceDecision,
@@ -32,7 +32,7 @@ pub struct InstHistory {
 pub struct FormChange {
     /// The pass that made the change.
     pub pass: &'static str,
-    /// The form before the pass, such as `IADD3 R, R, R`.
+    /// The form before the pass: mnemonic and kinds of operands, such as `IADD3 R, R, R`.
     pub before: String,
     /// The form after the pass.
     pub after: String,
@@ -54,43 +54,44 @@ pub struct RejectedForm {
 pub enum PlaceDecision {
     /// The scheduler picked the instruction for this position.
     Chosen {
-        /// Phase of the scheduler, 97 or 110.
+        /// Phase number of the scheduling pass, 97 or 110.
         phase: u8,
-        /// Issue cycle, from the start of the scheduled region.
+        /// Cycle in which the instruction issues, counted from the start of the scheduled region.
         cycle: u32,
-        /// The second-best candidate of the scheduler, which issued later.
+        /// The second-best candidate of the scheduler in this step, which issued later.
         runner_up: RunnerUp,
-        /// The comparison that decided between the two; completes the sentence "it goes first because ...".
+        /// The comparison that decided between the instruction and the second-best candidate; completes the sentence "it goes first because
+        /// ...".
         reason: &'static str,
     },
     /// The scheduler found no faster order of the region, so the original order was kept.
     Kept {
-        /// Phase number of the scheduler, 97 or 110.
+        /// Phase number of the scheduling pass, 97 or 110.
         phase: u8,
     },
-    /// The instruction does not move, or was inserted next to another one after scheduling.
+    /// The scheduler does not move this instruction, or a later pass inserted it next to another one.
     Fixed,
     /// The function was not scheduled.
     NotScheduled,
 }
 
-/// The second-best candidate of a decision.
+/// The second-best candidate of a step of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunnerUp {
     /// No other instruction was ready.
     None,
-    /// The instruction at this offset in bytes.
+    /// The instruction at this offset in bytes from the start of the function.
     At(u32),
-    /// An instruction that a later pass removed or replaced.
+    /// An instruction that a pass after scheduling removed or replaced.
     Gone,
 }
 
-/// The history of all instructions of a function; empty unless it is requested.
+/// The history of all instructions of a function while it is compiled; empty unless it is requested.
 #[derive(Clone, Default, Debug)]
 pub struct History {
     /// Whether the history is requested.
     is_recording: bool,
-    /// For each instruction, its mnemonic, modifiers, guard and kinds of operands after the last pass.
+    /// For each instruction: its form (mnemonic, modifiers, guard and kinds of operands) after the last pass, and how the form came about.
     forms: Vec<RecordedForm>,
     /// For each instruction: the last decision of the scheduler about its position.
     picks: HashMap<Inst, LastPick>,
@@ -98,7 +99,7 @@ pub struct History {
     is_scheduled: bool,
 }
 
-/// The form of an instruction after the last pass, and how it came about.
+/// The form of an instruction (mnemonic, modifiers, guard and kinds of operands) after the last pass, and how the form came about.
 #[derive(Clone, Default, Debug)]
 struct RecordedForm {
     /// Name of the pass that created the instruction.
@@ -117,7 +118,7 @@ enum LastPick {
 }
 
 impl History {
-    /// Returns an empty history; nothing is recorded unless `is_recording`.
+    /// Returns an empty history. Nothing is recorded in it if `is_recording` is false.
     pub fn new(is_recording: bool) -> History {
         History { is_recording, ..History::default() }
     }
@@ -143,8 +144,8 @@ impl History {
         }
     }
 
-    /// Records the decisions of a scheduling pass. A later phase replaces the decisions of an earlier one only where it found a faster
-    /// order.
+    /// Records the decisions of a scheduling pass. The decisions of a later phase replace those of an earlier one only where the later
+    /// phase found a faster order.
     pub fn note_schedule(&mut self, phase: u8, stats: &Stats) {
         if !self.is_recording {
             return;
@@ -163,7 +164,7 @@ impl History {
         }
     }
 
-    /// Returns the history of the instructions in the order of the final code.
+    /// Returns the history of the instructions in the order of the final code. `alternatives` has the forms that passes rejected.
     pub fn finish(&self, function: &Function, alternatives: &Alternatives) -> Vec<InstHistory> {
         if !self.is_recording {
             return Vec::new();
@@ -205,7 +206,7 @@ fn write_form(text: &mut String, function: &Function, inst: Inst) {
     }
     text.push_str(data.op.mnemonic());
     data.modifiers.iter().for_each(|modifier| text.push_str(modifier.spelling()));
-    // Operands are written for machine instructions only: the number of operands of a phi or copy says nothing about its form.
+    // Operands are written for machine instructions only, because the number of operands of a phi or copy is not part of its form.
     if data.op.machine().is_none() {
         return;
     }

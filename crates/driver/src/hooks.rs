@@ -13,7 +13,7 @@ pub type ProgressFunction = dyn Fn(&Progress<'_>) + Send + Sync;
 /// A function that returns whether to cancel. Several threads may call it at the same time.
 pub type CancelFunction = dyn Fn() -> bool + Send + Sync;
 
-/// The callbacks of a compilation, and its threads. By default there are no callbacks, and threads are started as needed.
+/// The callbacks of a compilation, and the threads that it uses. By default there are no callbacks, and threads are started as needed.
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// Called when a pass starts on a function and when a function is finished.
@@ -37,7 +37,7 @@ pub enum Parallelism {
     /// Threads that are started for the compilation, at most one for each processor.
     #[default]
     Threads,
-    /// Only the calling thread.
+    /// Only the thread that calls the compiler.
     Sequential,
     /// Threads that the caller of the compiler provides.
     Executor(Arc<dyn Executor>),
@@ -45,8 +45,8 @@ pub enum Parallelism {
 
 /// Runs independent tasks, for example on a thread pool.
 pub trait Executor: Send + Sync {
-    /// Calls `task` once with each number below `count`, in any order and on any threads, and returns when all calls have returned. The
-    /// tasks with low numbers take the longest, so starting them first is best.
+    /// Calls `task` once with each number below `count`, in any order and on any threads, and returns when all calls have returned. Tasks
+    /// with low numbers take the longest, so it is best to start them first.
     fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync));
 }
 
@@ -56,7 +56,8 @@ impl<F: Fn(usize, &(dyn Fn(usize) + Sync)) + Send + Sync> Executor for F {
     }
 }
 
-/// The progress of a compilation. The totals grow if the code turns out to call functions of the run-time library.
+/// The progress of a compilation. The totals grow if the code turns out to call runtime functions (library functions of the compiler),
+/// which are then compiled too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
     /// Name of the function that is being compiled or is finished.
@@ -65,15 +66,15 @@ pub struct Progress<'a> {
     pub pass: Option<&'static str>,
     /// Number of finished functions.
     pub functions_done: usize,
-    /// Number of functions to compile.
+    /// Number of functions to compile, including the finished ones.
     pub functions: usize,
     /// Number of PTX instructions of the finished functions, a measure of the work done.
     pub instructions_done: usize,
-    /// Number of PTX instructions of all functions.
+    /// Number of PTX instructions of all functions to compile.
     pub instructions: usize,
 }
 
-/// An amount of work: a number of functions and the number of their PTX instructions.
+/// A part of the work of a compilation: a number of functions, and the number of their PTX instructions.
 #[derive(Clone, Copy, Default, Debug)]
 struct WorkCounts {
     /// Number of functions.
@@ -87,7 +88,7 @@ struct WorkCounts {
 pub struct Tracker<'a> {
     /// The callbacks and threads of the compilation.
     hooks: &'a Hooks,
-    /// The work that is finished, and the work in total, as (finished, total).
+    /// The work that is finished and the work in total, as (finished, total), in functions and PTX instructions.
     counts: Mutex<(WorkCounts, WorkCounts)>,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Tracker<'a> {
         &self.hooks.parallelism
     }
 
-    /// Adds functions, and the number of their PTX instructions, to the totals.
+    /// Adds a number of functions, and the number of their PTX instructions, to the total work.
     pub fn add_to_totals(&self, functions: usize, instructions: usize) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.1.functions += functions;
@@ -117,7 +118,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// Reports that a pass starts, unless the caller cancels the compilation.
+    /// Returns an error if the caller cancels the compilation; otherwise reports that a pass starts on a function.
     pub fn start_pass(&self, function: &str, pass: &'static str) -> Result<(), Failure> {
         self.check_cancelled()?;
         self.report(function, Some(pass), WorkCounts::default());
@@ -129,7 +130,7 @@ impl<'a> Tracker<'a> {
         self.report(function, None, WorkCounts { functions: 1, instructions });
     }
 
-    /// Adds `done` to the finished counts and calls the progress callback.
+    /// Adds `done` to the counts of finished work and calls the progress callback.
     fn report(&self, function: &str, pass: Option<&'static str>, done: WorkCounts) {
         let Some(progress) = &self.hooks.progress else { return };
         // The lock is kept during the call, so that the reported numbers never decrease.

@@ -16,8 +16,8 @@ use crate::whole_program::Program;
 /// Value in the cubin of a sampler field that the PTX does not initialize.
 const UNINITIALIZED_SAMPLER_FIELD: u32 = 0xff;
 
-/// Adds the texture, sampler and surface references of all modules, first those that kernels use. Also adds an external symbol for each
-/// constant whose value the CUDA driver fills in when it loads the file.
+/// Adds the texture, sampler and surface references of all modules to the cubin, first those that kernels use. Also adds an external symbol
+/// for each constant whose value the CUDA driver fills in when it loads the cubin.
 pub fn add_image_references(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
@@ -51,11 +51,12 @@ fn image_handle_words(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
     words
 }
 
-/// Adds a texture, sampler or surface reference at module scope to the cubin, and its name to `known`, unless `known` has the name.
+/// Adds a texture, sampler or surface reference at module scope to the cubin, and its name to `known`. Does nothing if `known` already has
+/// the name.
 fn add_image_reference(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
     let variable = &module.variables[id];
     let (Some(kind), Some(name)) = (image_kind(variable.ty), layout.name(id)) else { return };
-    // A texture, sampler or surface that is a kernel parameter is not a variable of the module.
+    // A texture, sampler or surface that is a kernel parameter is not a variable of the module, so it is not added.
     if layout.images.binary_search(&id).is_err() || !known.insert(name.to_owned()) {
         return;
     }
@@ -110,7 +111,7 @@ pub fn end_of_image_handle_words(job: &Job<'_>) -> u32 {
     image_handle_words(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
 }
 
-/// Returns the kernel parameters that are texture, sampler or surface references.
+/// Returns those parameters of a kernel that are texture, sampler or surface references.
 pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
     let parameters = job.function().parameters.iter().enumerate();
     let image = |(ordinal, parameter): (usize, &Parameter)| {
@@ -121,7 +122,7 @@ pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
     parameters.filter_map(image).collect()
 }
 
-/// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces, for a function of a relocatable
+/// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces, for a function of a relocatable
 /// file; empty if the function uses no texture, sampler or surface references.
 pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
     let uses_images = function.code.patches.iter().any(|patch| patch.reference.kind == ReferenceKind::ImageWord);
@@ -129,8 +130,8 @@ pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
     codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, AttributeValue::Byte(0))).collect()
 }
 
-/// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces. Where code loads handles from the
-/// bank, ptxas writes both attributes if there is a handle of either kind.
+/// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces. Where code loads handles from the
+/// bank, ptxas writes the attributes for both textures and surfaces if there is a handle of either kind.
 pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>, target: Target) -> Vec<Attribute> {
     let kinds: Vec<ImageKind> = image_handle_words(job)
         .into_iter()

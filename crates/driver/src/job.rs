@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
 use crate::{functions, parallel, registers, variables};
 
-/// A function to compile, with its inputs.
+/// A function to compile, with its variables, launch bounds and register limits.
 pub struct Job<'m> {
     /// Index of the module among those compiled together.
     pub module_number: usize,
@@ -24,9 +24,9 @@ pub struct Job<'m> {
     pub variables: VariableLayout,
     /// The PTX registers that hold source variables, if the compiler keeps those for debuggers.
     pub debug_variables: FunctionVariables,
-    /// Kernel parameters, as the cubin describes them; empty for a function without parameters in constant bank 0.
+    /// Kernel parameters, as the cubin describes them; empty for a function that has no parameters in constant bank 0.
     pub parameters: Vec<info::Parameter>,
-    /// Launch bounds of the directives; for kernels, completed from the command line.
+    /// Launch bounds from the directives of the PTX. For kernels, bounds from the command line are added.
     pub bounds: LaunchBounds,
     /// Maximum number of registers per thread, including the hidden ones ([`HIDDEN_REGISTERS`]).
     pub limit: RegisterLimit,
@@ -97,7 +97,7 @@ pub fn create_jobs<'m>(
 }
 
 /// Sets the register limits of all jobs. A device function runs with the registers of the kernel that calls it, so its limit is at most the
-/// lowest limit of the file's kernels. `fewest` has, for each job, the minimum number of registers that the function's calls need.
+/// lowest limit of all kernels of the program. `fewest` has, for each job, the minimum number of registers that the function's calls need.
 fn limit_registers(jobs: &mut [Job<'_>], fewest: &[u32], options: &Options, machine: &Machine) {
     for job in jobs.iter_mut() {
         if job.is_kernel() {
@@ -109,7 +109,8 @@ fn limit_registers(jobs: &mut [Job<'_>], fewest: &[u32], options: &Options, mach
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for (job, &fewest) in jobs.iter_mut().zip(fewest) {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions).min(by_option) };
-        // A tools patch runs with the registers of the program that it is inserted into, so its limit is not raised.
+        // A tools patch (code that a tool inserts into another program) runs with the registers of that program, so its limit is not
+        // raised.
         job.register_limit = if options.tools_patch { limit - HIDDEN_REGISTERS } else { (limit - HIDDEN_REGISTERS).max(fewest) };
     }
 }

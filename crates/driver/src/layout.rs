@@ -7,14 +7,15 @@ use oriole_support::Index;
 
 /// Redirects branches to blocks that contain only a jump (jump threading), then deletes branches to the next block of the layout.
 ///
-/// For debuggers (`keeps_lines`), branches that are the only code of a source line stay, such as that of `break;`.
+/// If `keeps_lines` is true, for debuggers, a branch that is the only code of a source line stays, such as that of `break;`.
 pub fn run(function: &mut Function, keeps_lines: bool) {
     if !keeps_lines {
         thread_jumps(function);
     }
     let layout = function.layout.clone();
     let keeps: Vec<bool> = if keeps_lines { jumps_for_lines(function, &layout) } else { vec![false; layout.len()] };
-    // Backward, so that the blocks after a block are known to be empty. An empty block is the target of a `BSSY` whose code was threaded away.
+    // Blocks are visited from last to first, because whether a jump leads to the next instruction depends on which blocks after it are
+    // empty. An empty block remains as the target of a `BSSY` if its only jump was removed.
     for (position, &block) in layout.iter().enumerate().rev().filter(|&(position, _)| !keeps[position]) {
         let is_empty = |block: &Block| function.blocks[*block].insts.is_empty();
         let next = layout[position + 1..].iter().position(|block| !is_empty(block)).map_or(layout.len(), |count| position + 2 + count);
@@ -22,7 +23,7 @@ pub fn run(function: &mut Function, keeps_lines: bool) {
     }
 }
 
-/// Returns for each block of the layout whether its last instruction is the only code of its source line.
+/// Returns for each block of the layout whether its last instruction, a jump, is the only code of its source line.
 fn jumps_for_lines(function: &Function, layout: &[Block]) -> Vec<bool> {
     let mut last_line = 0;
     let mut is_kept = |position: usize| {
@@ -34,8 +35,9 @@ fn jumps_for_lines(function: &Function, layout: &[Block]) -> Vec<bool> {
     (0..layout.len()).map(&mut is_kept).collect()
 }
 
-/// Returns whether the last instruction of a block is the only code of its source line: it has another `.loc` than the instructions before
-/// and after it. `blocks` is the block and those after it in the layout; `before` is the `.loc` of the last instruction before the block.
+/// Returns whether the last instruction of the block `blocks[0]` is the only code of its source line: the instructions before and after it
+/// have another `.loc`. `blocks` is the block and those after it in the layout; `before` is the `.loc` of the last instruction before the
+/// block.
 fn is_only_code_of_line(function: &Function, blocks: &[Block], before: u32) -> bool {
     let line = |inst: &Inst| function.insts[*inst].location.line;
     let [before_last @ .., last] = function.blocks[blocks[0]].insts.as_slice() else { return false };
@@ -44,11 +46,11 @@ fn is_only_code_of_line(function: &Function, blocks: &[Block], before: u32) -> b
     line_of_last != 0 && line_of_last != before_last.last().map_or(before, line) && after.is_none_or(|inst| line(inst) != line_of_last)
 }
 
-/// Jump threading: redirects a branch to a block that only contains a jump to the target of that jump.
+/// Jump threading: where a branch leads to a block that contains only a jump, redirects the branch to the target of that jump.
 fn thread_jumps(function: &mut Function) {
     let destination = |start: Block| {
         let mut at = start;
-        // A chain of jumps may be a cycle, so the number of steps is limited; longer chains are rare.
+        // A chain of jumps may be a cycle, so at most eight jumps are followed; longer chains are rare.
         for _ in 0..8 {
             match sole_jump_target(function, at) {
                 Some(target) if target != at => at = target,
@@ -80,7 +82,8 @@ fn sole_jump_target(function: &Function, block: Block) -> Option<Block> {
     function.operands(*inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
-/// Deletes the blocks from the layout that are unreachable from the entry. Every block operand counts as an edge, also that of `BSSY`.
+/// Removes the blocks that are unreachable from the entry from the layout. Every operand that names a block counts as an edge, also that of
+/// `BSSY`.
 fn remove_unreachable(function: &mut Function) {
     let mut reached = vec![false; function.blocks.len()];
     let mut pending = vec![function.entry()];
@@ -100,8 +103,9 @@ fn remove_unreachable(function: &mut Function) {
     function.layout.retain(|block| reached[block.position()]);
 }
 
-/// Deletes the jump at the end of `block` to one of `next`, or inverts a conditional branch to it. `next` are the blocks after `block` in the
-/// layout up to the first one with an instruction.
+/// Deletes the jump at the end of `block` if its target is one of `next`. If a conditional branch before the last jump leads to one of
+/// `next`, inverts the condition, so that one branch is enough. `next` are the blocks after `block` in the layout up to the first one that
+/// is not empty.
 fn drop_jump_to_next(function: &mut Function, block: Block, next: &[Block]) {
     let is_next = |target: Option<Block>| target.is_some_and(|target| next.contains(&target));
     let target_of = |function: &Function, inst| {

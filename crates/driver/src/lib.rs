@@ -89,7 +89,7 @@ pub fn compile_with_log(modules: &[&Module], options: &Options) -> (Result<Compi
     if refused.is_empty() { program::compile(modules, options) } else { (Err(refused), PassLog::default()) }
 }
 
-/// Returns an error for each option that is invalid or that contradicts the modules.
+/// Returns an error for each option that is invalid or that contradicts the modules; empty if there are none.
 fn option_errors(modules: &[&Module], options: &Options) -> Vec<CompileError> {
     let error = |module, what| CompileError::in_module(module, Fault::Limit(what));
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != options.target) {

@@ -23,7 +23,7 @@ use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::Program;
 use crate::{convention, debug, images, parallel, patches, variables};
 
-/// Builds the cubin from the compiled functions, and returns it with the reports about them.
+/// Builds the cubin from the compiled functions of a program. Returns it with the reports about the functions.
 pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
     let failed = |fault| vec![CompileError::in_program(fault)];
     let internal = |message| failed(Fault::Internal(message));
@@ -59,7 +59,7 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     Ok(Compiled { cubin: bytes, functions, global_bytes, constant_bytes, scheduling, decisions })
 }
 
-/// Returns the number of bytes of constant bank 0 that a kernel launch fills: the part reserved by the system, and the parameters.
+/// Returns the number of bytes of constant bank 0 that a kernel launch fills: those reserved by the system, and those of the parameters.
 fn constant_bytes(job: &Job<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
     end.max(images::end_of_image_handle_words(job))
@@ -85,8 +85,8 @@ fn function_report(job: &Job<'_>, function: &Finished, linked_function: Option<&
     }
 }
 
-/// Returns the remarks about a function, without duplicates. At -O0 there are none about inserted waits: unoptimized code copies values
-/// after each instruction, so waits are expected.
+/// Returns the performance remarks about a function, without duplicates. At -O0 there are none about inserted waits: unoptimized code
+/// copies values after each instruction, so waits are expected.
 fn performance_remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
     let ignored = function.selection.ignored_register_counts.iter();
     let mut remarks: Vec<PerformanceRemark> =
@@ -100,16 +100,17 @@ fn performance_remarks(job: &Job<'_>, function: &Finished, options: &Options) ->
     remarks
 }
 
-/// Returns the number of registers that a launch allocates per thread, including the hidden ones.
+/// Returns the number of registers that a launch allocates per thread, including the two that the hardware adds to those that instructions
+/// name.
 fn launch_registers(job: &Job<'_>, function: &Finished) -> u32 {
     let fewest = if function.has_calls() || !job.is_kernel() { convention::MIN_REGISTERS } else { MIN_KERNEL_REGISTERS };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
-/// Minimum number of general registers of a kernel.
+/// Minimum number of general registers that a launch allocates per thread of a kernel.
 const MIN_KERNEL_REGISTERS: u32 = 4;
 
-/// Returns the description of the cubin: functions, variables and external symbols.
+/// Returns the description of the cubin (functions, variables and external symbols) from which it is written.
 fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault> {
     let &Program { modules, indices, layouts, jobs, finished } = program;
     let Some(traits) = FileTraits::of(options.target) else {
@@ -159,13 +160,13 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     Ok(module)
 }
 
-/// Removes external variables that another module of the program defines, and repeated ones.
+/// Removes from the cubin's external variables those that another module of the program defines, and duplicates.
 fn remove_resolved_externals(file: &mut build::Module) {
     let mut known: FxHashSet<String> = file.variables.iter().map(|variable| variable.name.clone()).collect();
     file.externs.retain(|external| known.insert(external.name.clone()));
 }
 
-/// Adds symbols for functions that the program uses and that are defined elsewhere.
+/// Adds external symbols for functions that the program uses but does not define.
 fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
     let mut used: Vec<(&FunctionIndex<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
@@ -182,8 +183,8 @@ fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[
     file.externs.extend(added);
 }
 
-/// Adds to the stack sizes the memory below the stack pointer in which threads keep their registers while other threads of their quad (four
-/// threads of a warp) fetch from textures.
+/// Increases the stack sizes of functions with texture fetches by quads (four neighbouring threads of a warp): threads that do not take
+/// part in a fetch keep their registers in memory below the stack pointer meanwhile.
 fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
     if finished.iter().any(|function| function.symbols.iter().any(|name| QuadFetch::parse(name).is_some())) {
         for function in file.functions.iter_mut().filter(|function| function.min_stack_size != build::UNKNOWN_STACK) {
@@ -236,7 +237,7 @@ fn padded_sizes(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }
 
-/// Converts a compiled function to the form that the cubin builder takes.
+/// Converts a compiled function to the form in which the cubin builder takes functions.
 fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, traits: &FileTraits, options: &Options) -> build::Function {
     let (index, layout) = (&program.indices[job.module_number], &program.layouts[job.module_number]);
     let bounds = &job.bounds;
@@ -344,7 +345,7 @@ fn copy_with_name(function: &build::Function, name: String) -> build::Function {
     copy
 }
 
-/// Returns the size and variables of a function's shared memory, or `None` if it needs no shared-memory section.
+/// Returns the size and variables of a function's shared memory; `None` if it needs no shared-memory section in the cubin.
 fn shared_memory(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
     if layout.linking == Linking::Relocatable {
         let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
@@ -362,7 +363,7 @@ fn shared_memory(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
     })
 }
 
-/// Returns the relocations of a function's code, sorted by offset.
+/// Returns the relocations of a function's code, sorted by their offsets in the code.
 fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     let kind = |kind| match kind {
         ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
@@ -395,5 +396,5 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     relocations
 }
 
-/// Name of the symbol that indirect calls of relocatable files refer to: the offset of the unified function table, which the linker sets.
+/// Name of the symbol that indirect calls in relocatable files refer to. The linker sets it to the offset of the unified function table.
 const UNIFIED_TABLE_SYMBOL: &str = "__UFT_OFFSET";

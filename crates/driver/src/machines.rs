@@ -7,7 +7,7 @@ use oriole_support::{Suffix, Target};
 /// The reason why a module cannot be compiled for a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TargetMismatch {
-    /// The module is for an architecture later than the machine.
+    /// The module is for an architecture that is newer than the machine.
     Later,
     /// The module needs the architecture-specific features of this machine, but the machine was named without the suffix `a`.
     WithoutFeatures,
@@ -30,7 +30,7 @@ impl fmt::Display for TargetMismatch {
 
 /// Returns the reason why a module for target `module` cannot be compiled for `machine`; `None` if it can.
 pub fn target_mismatch(module: Target, machine: Target) -> Option<TargetMismatch> {
-    // sm_101 was renamed to sm_110. As a lower bound it keeps its old number.
+    // sm_101 was renamed to sm_110. In the comparison with the machine's number it keeps its old number.
     let renamed = if module.number() == 101 { 110 } else { module.number() };
     if machine.number() < module.number() {
         return Some(TargetMismatch::Later);

@@ -27,20 +27,21 @@ pub struct Options {
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
     pub relocatable: bool,
-    /// Whether to write functions that tools insert into other programs: all device functions of the modules, in an executable file,
-    /// without uniform registers, which the other program may be using. There must be no kernels, shared variables and constants.
+    /// Whether to compile tools patches: functions that tools insert into other programs. The cubin then has all device functions of the
+    /// modules, in an executable file, without uniform registers, which the other program may be using. There must be no kernels, shared
+    /// variables and constants.
     pub tools_patch: bool,
     /// Names of the kernels to compile; all kernels if the list is empty.
     pub entries: Vec<String>,
-    /// Whether to run the IR verifier and the allocation checker after the passes.
+    /// Whether to run the IR verifier after passes and to verify the register allocation.
     pub verify: bool,
     /// The passes to run, and the dumps and measurements of passes to record.
     pub passes: PassOptions,
     /// A hardware profile that replaces the built-in model. It must be for [`Options::target`].
     pub profile: Option<Arc<Profile>>,
-    /// Whether and how instructions are scheduled.
+    /// Whether instructions are scheduled, and with which scheduler and settings.
     pub scheduling: Scheduling,
-    /// The statistics and records to collect.
+    /// The statistics and records to collect for reports.
     pub reports: Reports,
     /// The debug information to write; `None` for none. Line tables do not change the code.
     pub debug: Option<DebugInfo>,
@@ -72,7 +73,8 @@ impl Options {
         }
     }
 
-    /// Returns whether to compute the address ranges in which machine registers hold PTX registers.
+    /// Returns whether to compute the address ranges in which machine registers hold PTX registers. Debug information and `oriole explain`
+    /// need them.
     pub(crate) fn has_register_ranges(&self) -> bool {
         self.reports.decisions || self.keeps_variables()
     }
@@ -105,14 +107,15 @@ pub struct PassOptions {
     pub stop_after: Option<String>,
     /// Names of optional passes that do not run.
     pub disabled: Vec<String>,
-    /// Whether to measure the passes into [`PassLog::runs`](crate::PassLog::runs).
+    /// Whether to measure time and size of the code for each pass, recorded in [`PassLog::runs`](crate::PassLog::runs).
     pub measure: bool,
-    /// Limits the number of times that optional passes run. Functions are then compiled one after the other.
+    /// A limit on the number of times that optional passes run, to find a faulty pass; `None` without such a search. With a limit,
+    /// functions are compiled one after the other.
     pub bisect: Option<Bisect>,
 }
 
 impl PassOptions {
-    /// Returns all names of passes in the options.
+    /// Returns the names of all passes that the options mention.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let printed = [&self.print_before, &self.print_after].into_iter().flat_map(|selection| match selection {
             PassSelection::These(names) => names.as_slice(),
@@ -122,7 +125,7 @@ impl PassOptions {
     }
 }
 
-/// A set of passes.
+/// A set of passes, given by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PassSelection {
     /// The passes with the given names.
@@ -152,18 +155,18 @@ impl PassSelection {
 pub struct Bisect {
     /// Maximum number of executions of optional passes, over all functions; `None` for no limit.
     pub limit: Option<u64>,
-    /// Callback that receives each decision before the pass runs or is skipped, so that the decisions before a crash are known.
+    /// Callback that is called with each decision before the pass runs or is skipped, so that the decisions before a crash are known.
     pub report: fn(&BisectDecision<'_>),
 }
 
 /// The decision whether an optional pass runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BisectDecision<'a> {
-    /// Number of the execution, counted from 1: functions in source order, passes in the order of execution.
+    /// Number of this pass execution, counted from 1. Functions are counted in source order, passes in the order of execution.
     pub number: u64,
-    /// Name of the pass.
+    /// Name of the optional pass.
     pub pass: &'static str,
-    /// Name of the function.
+    /// Name of the function that is compiled.
     pub function: &'a str,
     /// Whether the pass runs; otherwise it is skipped.
     pub runs: bool,
@@ -187,10 +190,10 @@ pub struct LaunchOptions {
     pub override_directives: bool,
 }
 
-/// Whether instructions are scheduled, and in which mode (optimization goal).
+/// Whether instructions are scheduled, and in which mode (with which optimization goal).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ModeChoice {
-    /// Determined by the optimization level.
+    /// The optimization level determines whether instructions are scheduled, and the mode.
     #[default]
     ByLevel,
     /// Instructions are not scheduled and keep the order of earlier passes.
@@ -199,19 +202,19 @@ pub enum ModeChoice {
     On(ScheduleMode),
 }
 
-/// The scheduler backend to use.
+/// Which scheduler backend (implementation) is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackendChoice {
-    /// The default strategy for the kind of code ([`CodeKind::default_strategy`](crate::code_kind::CodeKind::default_strategy)).
+    /// The default backend for the kind of code ([`CodeKind::default_strategy`](crate::code_kind::CodeKind::default_strategy)).
     #[default]
     Default,
-    /// The backend that the published description of ptxas names for the target.
+    /// The backend that ptxas uses for the target, according to its published description.
     ByTarget,
-    /// The given backend.
+    /// The backend that the options name.
     One(Backend),
-    /// All three backends in all modes; the best result is kept.
+    /// All three backends are tried in all modes; the best result is kept.
     Auto,
-    /// Several strategies, chosen by properties of the function ([`CodeKind`](crate::code_kind::CodeKind)); the best result is kept.
+    /// Several backends, chosen by properties of the function ([`CodeKind`](crate::code_kind::CodeKind)); the best result is kept.
     ByCode,
 }
 
@@ -241,7 +244,7 @@ pub struct Scheduling {
     pub mode: ModeChoice,
     /// The choice of the scheduler backend.
     pub backend: BackendChoice,
-    /// Tuning parameters of the backends.
+    /// Tuning parameters of the scheduler backends.
     pub knobs: Knobs,
 }
 
@@ -251,7 +254,7 @@ impl Scheduling {
         Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
     }
 
-    /// Returns options that schedule with one backend in one mode.
+    /// Returns options with which instructions are scheduled by one backend in one mode.
     pub fn by(backend: Backend, mode: ScheduleMode) -> Scheduling {
         Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
     }
@@ -262,11 +265,11 @@ impl Scheduling {
 pub struct Reports {
     /// Whether to collect the statistics of each function for the scheduling report.
     pub figures: bool,
-    /// Whether to record the reason for each pick of the scheduler.
+    /// Whether to record the reason why the scheduler picks each instruction.
     pub trace: bool,
     /// Names of the functions to trace; all functions if the list is empty.
     pub traced_functions: Vec<String>,
-    /// Whether to write a note section for each function into the cubin, with its numbers of instructions and registers.
+    /// Whether to write an ELF note for each function into the cubin, with its numbers of instructions and registers.
     pub record: bool,
     /// Whether to record remarks of passes, the locations of PTX registers, the spill code, and the history of each instruction
     /// ([`Decisions`](crate::Decisions)).
@@ -274,7 +277,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Returns whether to record the reasons for the scheduler's picks in a function.
+    /// Returns whether to record the reasons for the scheduler's picks in the function with this name.
     pub fn traces(&self, function: &str) -> bool {
         self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
     }

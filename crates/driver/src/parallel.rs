@@ -20,7 +20,8 @@ use crate::hooks::{Executor, Parallelism};
 /// Number of PTX instructions that justify one more thread: compiling them takes a little longer than starting a thread.
 const INSTRUCTIONS_PER_THREAD: usize = 150;
 
-/// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
+/// Calls `run` for all jobs, on several threads if there is enough work, and returns the results in the order of the jobs. `size` returns
+/// the size of a job in PTX instructions.
 pub fn map_in_parallel<J: Sync, R: Send>(
     parallelism: &Parallelism,
     jobs: &[J],
@@ -36,11 +37,12 @@ pub fn map_in_parallel<J: Sync, R: Send>(
     }
 }
 
-/// Size of a job that takes a few microseconds, as the number of PTX instructions that take as long to compile.
+/// Size of a job that takes a few microseconds, in units of the time to compile one PTX instruction.
 const SHORT_JOB_SIZE: usize = 2;
 
-/// Runs jobs that take a few microseconds each, such as describing compiled functions, and returns their results in order. If the caller
-/// provides an executor, the jobs run on the calling thread: the executor is for compiling functions.
+/// Calls `run` for jobs that take a few microseconds each, such as describing compiled functions, and returns the results in the order of
+/// the jobs. If the caller of the compiler provides an executor, the jobs run on the calling thread, because the executor is for compiling
+/// functions.
 pub fn map_short_jobs<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     match parallelism {
         Parallelism::Threads => run_on_threads(jobs, &(0..jobs.len()).collect::<Vec<_>>(), |_| SHORT_JOB_SIZE, run),
@@ -48,8 +50,8 @@ pub fn map_short_jobs<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], r
     }
 }
 
-/// Runs all jobs on threads that the caller's executor provides, started in the given order. A job that the executor does not run is run on
-/// the calling thread.
+/// Calls `run` for all jobs on threads that the executor provides, started in the given order, and returns the results in the order of the
+/// jobs. A job that the executor does not run is run on the calling thread.
 fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[usize], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let results: Vec<Mutex<Option<thread::Result<R>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     executor.execute(jobs.len(), &|number| {
@@ -65,18 +67,20 @@ fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order:
     jobs.iter().zip(results).map(take).collect()
 }
 
-/// Minimum number of functions for which another thread frees the results: to free them here would take longer than to start that thread.
+/// Minimum number of functions for which another thread frees the memory of the results: freeing it here would take longer than starting
+/// that thread.
 const MANY_FUNCTIONS: usize = 100;
 
-/// Frees `computed`, the results of compiling this number of functions; on another thread if there are at least [`MANY_FUNCTIONS`] and the
-/// compiler uses threads of its own.
+/// Frees the memory of `computed`, the results of compiling this number of functions. Another thread does that if there are at least
+/// [`MANY_FUNCTIONS`] and the compiler uses threads of its own.
 pub fn free_results<V: Send + 'static>(parallelism: &Parallelism, functions: usize, computed: V) {
     if functions >= MANY_FUNCTIONS && matches!(parallelism, Parallelism::Threads) {
         drop_on_pool(computed);
     }
 }
 
-/// Runs all jobs on threads of the compiler and returns their results. `order` has the indices of the jobs in the order of their start.
+/// Calls `run` for all jobs on threads of the compiler and returns the results in the order of the jobs. `order` has the indices of the
+/// jobs in the order in which they start.
 fn run_on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let work: usize = jobs.iter().map(size).sum();
     run_jobs_on_pool(available_threads(jobs.len().min(work / INSTRUCTIONS_PER_THREAD)), order, |job| run(&jobs[job]))
@@ -88,9 +92,9 @@ mod tests {
 
     use super::*;
 
-    /// An executor that runs the tasks from the last to the first, every second one on another thread, and leaves some out.
+    /// An executor that runs the tasks from the last to the first, every second one on another thread, and does not run some of them.
     struct Backwards {
-        /// Number of tasks that are left out.
+        /// Number of tasks that are not run.
         left_out: usize,
     }
 
@@ -107,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Returns all kinds of parallelism.
+    /// Returns one [`Parallelism`] of each kind to test.
     fn all_kinds() -> [Parallelism; 4] {
         let backwards = |left_out| Parallelism::Executor(Arc::new(Backwards { left_out }));
         [Parallelism::Threads, Parallelism::Sequential, backwards(10), backwards(3)]

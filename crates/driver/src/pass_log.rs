@@ -11,7 +11,7 @@ use crate::clock::Stopwatch;
 use crate::hooks::Tracker;
 use crate::options::{Bisect, BisectDecision, PassOptions};
 
-/// The records of the passes of a compilation, in the source order of the functions.
+/// The records of the passes of a compilation. The functions are in source order.
 #[derive(Clone, Default, Debug)]
 pub struct PassLog {
     /// The text of the functions before and after the passes that the options name.
@@ -21,7 +21,7 @@ pub struct PassLog {
 }
 
 impl PassLog {
-    /// Appends another log.
+    /// Appends the records of another log to this one.
     pub fn append(&mut self, other: PassLog) {
         self.dumps.extend(other.dumps);
         self.runs.extend(other.runs);
@@ -42,7 +42,7 @@ pub enum Moment {
 pub struct Dump {
     /// Name of the function.
     pub function: String,
-    /// Name of the pass.
+    /// Name of the pass before or after which the text was recorded.
     pub pass: &'static str,
     /// Whether the text is from before or after the pass.
     pub moment: Moment,
@@ -51,7 +51,7 @@ pub struct Dump {
 }
 
 impl fmt::Display for Dump {
-    /// Writes a comment line with function and pass, then the text.
+    /// Writes a comment line with the names of function and pass, then the text of the function.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (moment, comment) = match self.moment {
             Moment::Before => ("before", if self.text.starts_with("func ") { ";" } else { "//" }),
@@ -61,7 +61,7 @@ impl fmt::Display for Dump {
     }
 }
 
-/// One execution of a pass.
+/// The measurement of one execution of a pass on one function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassRun {
     /// Name of the function.
@@ -90,12 +90,12 @@ pub struct IrObjects {
 }
 
 impl IrObjects {
-    /// Counts the IR objects of a function.
+    /// Counts the instructions, values and blocks of a function.
     fn count(function: &Function) -> IrObjects {
         IrObjects { instructions: function.insts.len(), values: function.values.len(), blocks: function.blocks.len() }
     }
 
-    /// Returns the numbers of objects created since `earlier`.
+    /// Returns the numbers of objects that were created since `earlier`, an earlier count.
     fn since(self, earlier: IrObjects) -> IrObjects {
         IrObjects {
             instructions: self.instructions.saturating_sub(earlier.instructions),
@@ -105,10 +105,11 @@ impl IrObjects {
     }
 }
 
-/// Counts the executions of optional passes, over all functions of a compilation.
+/// Counts the executions of optional passes, over all functions of a compilation, and stops them at a limit, to find a faulty pass by
+/// bisection.
 #[derive(Debug)]
 pub struct BisectCounter {
-    /// The limit on the number of executions, and the callback that receives each decision.
+    /// The limit on the number of executions, and the callback that is told each decision.
     bisect: Bisect,
     /// Number of executions of optional passes so far.
     executions: AtomicU64,
@@ -120,7 +121,7 @@ impl BisectCounter {
         BisectCounter { bisect, executions: AtomicU64::new(0) }
     }
 
-    /// Counts an execution of an optional pass, reports the decision to the callback, and returns whether the pass may run.
+    /// Counts an execution of an optional pass, reports to the callback whether the pass may run, and returns the same.
     fn allows(&self, pass: &'static str, function: &str) -> bool {
         let number = 1 + self.executions.fetch_add(1, Ordering::Relaxed);
         let runs = self.bisect.limit.is_none_or(|limit| number <= limit);
@@ -129,12 +130,12 @@ impl BisectCounter {
     }
 }
 
-/// Measures the passes of one function as requested, and applies the bisection limit.
+/// Measures the passes of one function if the options request that, and limits the number of executions of optional passes.
 #[derive(Debug)]
 pub struct Recorder<'a> {
     /// The options, which name the passes to measure and to print.
     pub options: &'a PassOptions,
-    /// The progress tracker, which is called between passes.
+    /// The progress tracker, which is called before each pass.
     pub tracker: &'a Tracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
@@ -142,11 +143,11 @@ pub struct Recorder<'a> {
     runs: RefCell<Vec<PassRun>>,
 }
 
-/// A measurement that was started before a pass.
+/// A measurement of a pass that has been started and not finished.
 pub struct StartedMeasurement {
     /// Number of instructions of the function before the pass.
     instructions: usize,
-    /// Numbers of IR objects before the pass.
+    /// Numbers of instructions, values and blocks before the pass.
     objects: IrObjects,
     /// Start of the time measurement.
     clock: Stopwatch,
@@ -158,13 +159,13 @@ impl<'a> Recorder<'a> {
         Recorder { options, tracker, bisect, runs: RefCell::default() }
     }
 
-    /// Returns whether an optional pass may run on a function.
+    /// Returns whether an optional pass may run on a function: the options do not disable it, and the limit for bisection is not reached.
     pub fn allows(&self, pass: &'static str, function: &str) -> bool {
         let is_disabled = self.options.disabled.iter().any(|name| name == pass);
         !is_disabled && self.bisect.is_none_or(|bisect| bisect.allows(pass, function))
     }
 
-    /// Starts a measurement; `None` if the options do not request measurements.
+    /// Starts the measurement of a pass on a function; `None` if the options do not request measurements.
     pub fn start(&self, function: &Function) -> Option<StartedMeasurement> {
         let start = || StartedMeasurement {
             instructions: instruction_count(function),
@@ -174,7 +175,7 @@ impl<'a> Recorder<'a> {
         self.options.measure.then(start)
     }
 
-    /// Ends a measurement and records it.
+    /// Ends the measurement of a pass and records it; does nothing if none was started.
     pub fn finish(&self, started: Option<StartedMeasurement>, pass: &'static str, function: &Function) {
         if let Some(StartedMeasurement { instructions, objects, clock }) = started {
             self.runs.borrow_mut().push(PassRun {
@@ -188,7 +189,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Returns the measurements of all passes that ran on the function.
+    /// Returns the recorded measurements of all passes that ran on the function.
     pub fn into_runs(self) -> Vec<PassRun> {
         self.runs.into_inner()
     }

@@ -27,7 +27,7 @@ pub struct Pass {
     pub is_optional: bool,
     /// Description of the pass in one line, for help texts.
     pub description: &'static str,
-    /// The stage that the pass belongs to.
+    /// The stage of the compilation that the pass belongs to.
     pub(crate) stage: Stage,
     /// The function that runs the pass.
     pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<Failure>>,
@@ -42,7 +42,7 @@ pub enum Levels {
     AtLeast(u8),
     /// Only the given level.
     Only(u8),
-    /// The levels at which functions are scheduled, or any level if the options request scheduling.
+    /// The levels at which functions are scheduled; any level if the options request scheduling.
     Scheduled,
 }
 
@@ -79,7 +79,7 @@ impl Stage {
 
 macro_rules! passes {
     ($($phase:literal $name:literal, $levels:expr, $necessity:ident, $stage:ident, $run:ident, $description:literal;)*) => {
-        /// All passes in order.
+        /// All passes in the order of execution.
         pub const PASSES: &[Pass] = &[$(Pass {
             phase: $phase,
             name: $name,
@@ -159,8 +159,8 @@ passes! {
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
 }
 
-/// Compilation fails unless phases and stages are in order: [`Pass::of_stage`] searches the table by stage, and reports identify passes by
-/// phase.
+/// Checked when the compiler itself is compiled: phases and stages are in ascending order. [`Pass::of_stage`] searches the table by stage,
+/// and reports identify passes by phase.
 const _: () = {
     let mut next = 1;
     while next < PASSES.len() {
@@ -196,14 +196,14 @@ impl Pass {
         })
     }
 
-    /// Returns the passes of a stage.
+    /// Returns the passes of a stage, in the order of execution.
     pub(crate) fn of_stage(stage: Stage) -> &'static [Pass] {
         let first = PASSES.partition_point(|pass| pass.stage < stage);
         let end = PASSES.partition_point(|pass| pass.stage <= stage);
         &PASSES[first..end]
     }
 
-    /// Returns whether the pass is part of the compilation of a function, according to the optimization level and the scheduling plan.
+    /// Returns whether the pass runs in the compilation of a function, according to the optimization level and the scheduling plan.
     pub(crate) fn is_enabled(&self, state: &FunctionState<'_>) -> bool {
         let level = state.options().level;
         match self.levels {

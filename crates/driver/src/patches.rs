@@ -12,19 +12,19 @@ use crate::convention;
 use crate::error::{Failure, Fault};
 use crate::state::Selection;
 
-/// The optional passes that may use uniform registers; they do not run on tools patches.
+/// The optional passes that may use uniform registers. They do not run on tools patches (code that tools insert into other programs).
 const DISABLED_PASSES: [&str; 2] = ["uniform", "aggregate"];
 
-/// Returns whether an optional pass may run on the code of tools patches.
+/// Returns whether an optional pass may run on tools patches (code that tools insert into other programs).
 pub fn allows_pass(pass: &str) -> bool {
     !DISABLED_PASSES.contains(&pass)
 }
 
-/// The end of the error messages about code that tools patches may not contain, in ptxas' words.
+/// The end of error messages about code that a tools patch may not contain, in ptxas' words.
 const NOT_ALLOWED: &str = "is not allowed when command line option '--compile-as-tools-patch' is specified";
 
-/// Returns an error for the first instruction of a tools patch that uses a uniform register, or a general register above the limit. The
-/// function has physical registers.
+/// Returns an error for the first instruction of a tools patch (code that tools insert into other programs) that uses a uniform register,
+/// or a general register above the limit. The function must have physical registers.
 pub fn check(function: &Function) -> Result<(), Failure> {
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -53,7 +53,7 @@ fn forbidden_registers(operand: OperandKind) -> Option<&'static str> {
     }
 }
 
-/// Returns an error, as ptxas does, if one of the functions calls through a pointer or takes the address of a function.
+/// Returns an error, as ptxas does, if a function of a tools patch calls through a pointer or takes the address of a function.
 pub fn check_calls<'a>(functions: impl Iterator<Item = &'a Selection>) -> Result<(), Fault> {
     for selection in functions {
         if !selection.indirect_calls.is_empty() {

@@ -9,8 +9,9 @@ use crate::passes::{Pass, Stage};
 use crate::patches;
 use crate::state::FunctionState;
 
-/// Runs the passes of a stage in order. Stops after the pass that the options name as the last one, unless the stage runs once for each
-/// scheduling plan: the search compares complete schedules, so there the compilation stops after the search ([`stop_after_search`]).
+/// Runs the passes of a stage in order. Stops after the pass that the options name as the last one (`--stop-after`). If the stage runs once
+/// for each scheduling plan, it does not stop, because the search compares complete schedules; then [`stop_after_search`] stops the
+/// compilation after the search.
 pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     for pass in Pass::of_stage(stage) {
         if state.is_stopped {
@@ -22,13 +23,13 @@ pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<
     Ok(())
 }
 
-/// Stops the compilation if the options name a pass of the stages that the search over schedules runs as the last one.
+/// Stops the compilation after the search over schedules, if the options name one of the passes that the search runs as the last one.
 pub fn stop_after_search(state: &mut FunctionState<'_>) {
     let mut searched = [Stage::Schedule, Stage::Allocate].into_iter().flat_map(Pass::of_stage);
     state.is_stopped |= searched.any(|pass| stops_after(pass, state));
 }
 
-/// Returns whether the options name a pass as the last one.
+/// Returns whether the options name this pass as the last one (`--stop-after`).
 fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
     state.options().passes.stop_after.as_deref() == Some(pass.name)
 }
@@ -61,7 +62,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
     Ok(())
 }
 
-/// Records the text of the function before or after a pass.
+/// Records the text of the function before or after a pass, in [`FunctionState::dumps`].
 fn record_dump(state: &mut FunctionState<'_>, pass: &Pass, moment: Moment) {
     let input = state.input;
     let is_selected = !state.function.blocks.is_empty();

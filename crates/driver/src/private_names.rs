@@ -10,7 +10,8 @@ use oriole_ptx::ast::{FunctionKind, Initializer, Item, Linkage, Module};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Returns the modules with distinct names for their private symbols. Modules without such symbols are not copied.
+/// Returns the modules, with private symbols of the same name renamed so that all names are distinct. Modules that need no renaming are not
+/// copied.
 pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
     let mut copies: Vec<Cow<'m, Module>> = modules.iter().map(|&module| Cow::Borrowed(module)).collect();
     if modules.len() < 2 {
@@ -33,7 +34,7 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
     copies
 }
 
-/// Returns the functions and variables at module scope, as (text of the name, interned name, whether the symbol is private to the module).
+/// Returns the functions and variables at module scope, as (name as text, interned name, whether the symbol is private to the module).
 fn symbols(module: &Module) -> impl Iterator<Item = (&str, Name, bool)> {
     let functions = module.functions.iter().map(|function| {
         let is_private = function.kind == FunctionKind::Function && function.linkage == Linkage::Internal;
@@ -65,7 +66,7 @@ fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
     }
 }
 
-/// Applies `change` to all symbol names in an initial value.
+/// Calls `change` with each symbol name in an initial value, which it may change.
 fn rename_in_initializer(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
     match initializer {
         Initializer::Address { symbol, .. } => change(symbol),

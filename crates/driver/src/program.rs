@@ -125,23 +125,23 @@ fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) 
 struct SharedInputs<'a> {
     /// Target and settings of the compilation.
     options: &'a Options,
-    /// The hardware model of the target.
+    /// The hardware model of the target, with the changes of the user's hardware profile.
     hardware: &'a Hardware<'a>,
-    /// Counts finished functions and calls the hooks.
+    /// Counts finished functions and calls the callbacks of the caller.
     tracker: &'a Tracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
-    /// Caches for instruction selection, and of which instructions the target can encode.
+    /// Caches for instruction selection, and a cache that knows which instructions the target can encode.
     caches: &'a CachePool,
 }
 
-/// The compiled functions, their errors, and the records of the passes, each in the order of the jobs.
+/// The results of compiling functions: the compiled functions, their errors, and the records of the passes, each in the order of the jobs.
 struct CompilationResults<'a> {
     /// The compiled functions.
     finished: Vec<Finished>,
     /// Names of all functions that the compiled functions call directly.
     callees: BTreeSet<String>,
-    /// The errors of functions that could not be compiled.
+    /// The errors of the functions that could not be compiled.
     errors: Vec<CompileError>,
     /// The records of the passes, to which those of each function are appended.
     log: &'a mut PassLog,
@@ -187,7 +187,7 @@ impl CompilationResults<'_> {
     }
 }
 
-/// Adds jobs for the runtime functions that the compiled functions call.
+/// Adds jobs for the runtime functions (library functions of the compiler) that the compiled functions call.
 fn add_runtime(
     modules: &mut Vec<&Module>,
     layouts: &mut Vec<Layout>,
@@ -207,7 +207,7 @@ fn add_runtime(
     Ok(())
 }
 
-/// Assigns offsets to the variables of all modules. In the constant banks, each module follows the one before.
+/// Assigns offsets to the variables of all modules. In the constant banks, the variables of each module follow those of the previous one.
 fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable || options.tools_patch { Linking::Relocatable } else { Linking::Whole };
     let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];

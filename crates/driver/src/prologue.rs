@@ -12,16 +12,17 @@ use oriole_isa::{Symbols, SystemLayout};
 use crate::convention::{self, STACK_POINTER};
 use crate::error::{Excess, LimitedMemory};
 
-/// Unit of frame sizes in bytes: frame sizes are multiples of it, so that alignment in one frame also holds in the frames of callees.
+/// Frame sizes are multiples of this number of bytes, so that data that is aligned in one frame is also aligned in the frames of callees.
 const FRAME_SIZE_UNIT: u32 = 16;
-/// Unit of the frame sizes of kernels without calls, in bytes. No other frame depends on the frame of such a kernel, so the unit can be
-/// smaller than [`FRAME_SIZE_UNIT`].
+/// Frame sizes of kernels without calls are multiples of this number of bytes. No other frame depends on the frame of such a kernel, so the
+/// unit can be smaller than [`FRAME_SIZE_UNIT`].
 const KERNEL_FRAME_SIZE_UNIT: u32 = 8;
-/// Number of a general register that holds no value when a function starts or returns, for use as a scratch register.
+/// Number of a general register that never holds a value at the start of a function or at a return, so that it can be used as a scratch
+/// register there.
 const SCRATCH_REGISTER: u16 = 0;
 
-/// Inserts the prologue, and an epilogue before every return. Returns an error if the frame is too large for the target. `has_spills` says
-/// whether the frame has spill slots.
+/// Inserts the prologue at the start of a function, and an epilogue before every return. Returns an error if the frame is too large for the
+/// target. `has_spills` says whether the frame has spill slots.
 pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<(), Excess> {
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !uses_stack(function) {
@@ -84,17 +85,17 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     Ok(())
 }
 
-/// Returns an operand of one register of a file.
+/// Returns an operand that names one register of a register file.
 fn register_operand(file: RegFile, first: u16) -> Operand {
     Operand::new(OperandKind::Register { file, first, count: 1 })
 }
 
-/// Returns an operand of one general register.
+/// Returns an operand that names one general register.
 fn general_operand(first: u16) -> Operand {
     register_operand(RegFile::General, first)
 }
 
-/// Creates a machine instruction; `results` is the number of operands that are results.
+/// Creates a machine instruction. The first `results` operands are its results.
 fn new_machine_inst(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
     let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
     function.new_inst(Op::Machine(opcode), symbols, None, operands, results)
@@ -132,7 +133,7 @@ fn load_from_frame(function: &mut Function, offset: u32, register: u16) -> Inst 
     inst
 }
 
-/// Attaches the memory access of a spill slot to a load or store.
+/// Marks a load or store as an access to a spill slot.
 fn mark_as_spill_access(function: &mut Function, inst: Inst) {
     let access = function.accesses.push(MemoryAccess::weak(Space::Spill, 4));
     function.insts[inst].memory = Some(access);
@@ -177,7 +178,7 @@ fn resolve_incoming_parameters(function: &mut Function, frame: u32) {
     }
 }
 
-/// Returns whether a kernel needs a stack pointer: its instructions use the stack.
+/// Returns whether a kernel needs a stack pointer, because its instructions use the stack.
 fn uses_stack(function: &Function) -> bool {
     let pointer = general_operand(STACK_POINTER.into());
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;

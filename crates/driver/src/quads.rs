@@ -42,50 +42,53 @@ use oriole_isel::QuadFetch;
 
 use crate::abi_registers::STACK_POINTER;
 
-/// Operand of `SHFL` that limits the exchange to the four threads of a quad.
+/// Operand of `SHFL` (exchange between threads of a warp) that limits the exchange to the four threads of a quad.
 const SHFL_WITHIN_QUADS: i64 = 0x1c03;
-/// Bit of the mark register that is set in threads that participate in the fetch. The saved predicates are in the bits below it.
+/// Bit of the mark register that is set in threads that take part in the texture fetch. The saved predicates are in the bits below it.
 const PARTICIPATES_BIT: i64 = 0x200;
-/// Bits of the seven predicates in the mark register.
+/// Bits of the mark register in which the seven predicates P0 to P6 are saved.
 const ALL_PREDICATE_BITS: i64 = 0x7f;
-/// Bits of the predicates P1 to P6 in the mark register; P0 is restored separately, because it guards the restoring instructions.
+/// Bits of the mark register in which the predicates P1 to P6 are saved. P0 is restored separately, because it guards the restoring
+/// instructions.
 const LATER_PREDICATE_BITS: i64 = 0x7e;
 /// Truth table of `LOP3.LUT` for `a & b`.
 const LOP3_AND_TABLE: i64 = 0xc0;
 /// Truth table of `LOP3.LUT` for `a | b`.
 const LOP3_OR_TABLE: i64 = 0xfc;
 
-/// Number of a scratch register for a temporary 32-bit value. The scratch registers follow the operands and results of [`QuadFetch`].
+/// Number of a scratch register for a temporary 32-bit value. Scratch registers come after the registers of the operands and results of a
+/// [`QuadFetch`].
 const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
-/// Number of the register with the index, in its quad, of the thread whose operands a round uses.
+/// Number of the register with the index, within the quad (four threads), of the thread whose operands a round of the fetch uses.
 const ROUND_THREAD: u8 = TEMPORARY + 1;
-/// Number of the first register of the coordinates; after the fetch, of the components of the result.
+/// Number of the first register of the texture coordinates. After the fetch, these registers hold the components of the result.
 const COORDINATES: u8 = ROUND_THREAD + 1;
-/// Number of the first register of the other operands of the fetch: handle, offsets, and value to compare with.
+/// Number of the first register of the other operands of the texture fetch: handle, offsets, and value to compare with.
 const OTHER_OPERANDS: u8 = COORDINATES + 4;
-/// Number of the register with the set of threads of the quad that take part in the fetch, one bit each.
+/// Number of the register with the set of threads of the quad that take part in the texture fetch, one bit each.
 const PARTICIPANTS: u8 = OTHER_OPERANDS + 4;
-/// Number of the register with the index, in its quad, of the first thread that takes part in the fetch.
+/// Number of the register with the index, within the quad (four threads), of the first thread that takes part in the texture fetch.
 const FIRST_PARTICIPANT: u8 = PARTICIPANTS + 1;
-/// Number of the mark register: the predicates of the thread, and whether it takes part ([`PARTICIPATES_BIT`]).
+/// Number of the mark register, which holds the saved predicates of the thread, and whether it takes part in the texture fetch
+/// ([`PARTICIPATES_BIT`]).
 const MARK_REGISTER: u8 = FIRST_PARTICIPANT + 1;
 
-/// Returns an operand of `count` general registers starting at `number`.
+/// Returns an operand that names `count` general registers starting at `number`.
 fn register(number: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: number.into(), count })
 }
 
-/// Returns an operand of one general register.
+/// Returns an operand that names the general register with this number.
 fn general(number: u8) -> Operand {
     register(number, 1)
 }
 
-/// Returns an operand of the predicate register with this number.
+/// Returns an operand that names the predicate register with this number.
 fn predicate(number: u16) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Predicate, first: number, count: 1 })
 }
 
-/// Returns the operand of the convergence barrier that records the active threads.
+/// Returns an operand that names the convergence barrier in which a texture fetch records the active threads.
 fn barrier() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Convergence, first: QuadFetch::BARRIER.into(), count: 1 })
 }
@@ -95,7 +98,7 @@ fn symbol_operand(text: &str) -> Operand {
     Operand::from(Symbol::find(text).unwrap_or(Symbol::NAME_))
 }
 
-/// Appends the instructions of a texture fetch by quads to a list.
+/// Appends the instructions of a texture fetch by quads (groups of four threads) to a list.
 struct InstAppender<'a> {
     /// The function that is compiled.
     function: &'a mut Function,
@@ -105,7 +108,8 @@ struct InstAppender<'a> {
     location: Location,
 }
 
-/// Appends the instructions of a texture fetch by quads to `insts`; `call` is the call that represents the fetch in earlier passes.
+/// Appends the instructions of a texture fetch by quads (groups of four threads) to `insts`; `call` is the call that represents the fetch
+/// in earlier passes.
 pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
     let mut writer = InstAppender { function, insts, location };
@@ -118,12 +122,12 @@ pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut
 }
 
 impl InstAppender<'_> {
-    /// Appends an unguarded instruction; `results` is the number of operands that are results.
+    /// Appends an unguarded instruction. The first `results` operands are its results.
     fn emit(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
         self.emit_guarded(None, opcode, modifiers, operands, results);
     }
 
-    /// Appends an instruction with an optional guard; `results` is the number of operands that are results.
+    /// Appends an instruction with an optional guard. The first `results` operands are its results.
     fn emit_guarded(&mut self, guard: Option<Guard>, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
         let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
         let inst = self.function.new_inst(Op::Machine(opcode), symbols, guard, operands, results);
@@ -131,25 +135,25 @@ impl InstAppender<'_> {
         self.insts.push(inst);
     }
 
-    /// Records the active threads in the barrier, and activates all threads of their quads.
+    /// Appends instructions that record the active threads in the convergence barrier, and activate all threads of their quads.
     fn activate_quads(&mut self) {
         self.emit(Opcode::BMOV, &[".32"], &[barrier(), symbol_operand("MACTIVE")], 1);
         self.emit(Opcode::BMOV, &[".32", ".PQUAD"], &[symbol_operand("MACTIVE"), barrier()], 0);
     }
 
-    /// Activates only the threads that the barrier has recorded.
+    /// Appends an instruction that activates only the threads that the convergence barrier has recorded.
     fn activate_recorded(&mut self) {
         self.emit(Opcode::BMOV, &[".32"], &[symbol_operand("MACTIVE"), barrier()], 0);
     }
 
-    /// Sets a predicate if a register has one of the bits of a mask.
+    /// Appends an instruction that sets the predicate `result` if a register has one of the bits of a mask.
     fn test_bits(&mut self, result: Operand, register: u8, mask: i64) {
         let operands =
             [result, Operand::RZ, general(register), mask.into(), Operand::RZ, LOP3_AND_TABLE.into(), Operand::PT.inverted_predicate()];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
     }
 
-    /// Returns the operands of the address of a 4-byte slot below the stack pointer.
+    /// Returns the operands for the address of the 4-byte slot with this number below the stack pointer.
     fn address(slot: usize) -> [Operand; 3] {
         let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
         let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
@@ -168,12 +172,13 @@ impl InstAppender<'_> {
         self.emit_guarded(guard, Opcode::LDL, &[], &[general(register), opening, base, offset], 1);
     }
 
-    /// Returns the guard of instructions for threads that do not take part in the fetch.
+    /// Returns the guard for instructions that only threads which do not take part in the texture fetch execute.
     fn nonparticipant_guard() -> Option<Guard> {
         Some(Guard { kind: predicate(0).kind, negated: true })
     }
 
-    /// Activates all threads of the quads, and saves the registers of the threads that do not take part in the fetch.
+    /// Appends instructions that activate all threads of the quads, and save the registers of the threads that do not take part in the
+    /// texture fetch.
     fn save_and_activate_quads(&mut self) {
         self.activate_quads();
         self.store(None, 0, MARK_REGISTER);
@@ -195,7 +200,8 @@ impl InstAppender<'_> {
         }
     }
 
-    /// Restores the registers of the threads that do not take part, and deactivates these threads.
+    /// Appends instructions that restore the registers of the threads that do not take part in the texture fetch, and deactivate these
+    /// threads.
     fn restore_and_deactivate(&mut self) {
         for (number, register) in saved_registers().enumerate() {
             self.load(Self::nonparticipant_guard(), number + 1, register);
@@ -212,7 +218,7 @@ impl InstAppender<'_> {
         self.activate_recorded();
     }
 
-    /// Finds the threads of the quad that take part, and the first of them.
+    /// Appends instructions that find the threads of the quad that take part in the texture fetch, and the first of them.
     fn find_participants(&mut self) {
         let not_true = Operand::PT.inverted_predicate();
         self.emit(Opcode::VOTE, &[".ANY"], &[general(PARTICIPANTS), Operand::PT, predicate(0)], 2);
@@ -226,19 +232,20 @@ impl InstAppender<'_> {
         }
     }
 
-    /// Sets a register to the number of a thread of the quad if that thread takes part, otherwise to the first one that does.
+    /// Appends instructions that set register `to` to the number of a thread of the quad if that thread takes part in the texture fetch,
+    /// otherwise to the number of the first one that does.
     fn select_thread(&mut self, to: u8, thread: i64) {
         self.test_bits(predicate(1), PARTICIPANTS, 1 << thread);
         let number = if thread == 0 { Operand::RZ } else { thread.into() };
         self.emit(Opcode::SEL, &[], &[general(to), general(FIRST_PARTICIPANT), number, predicate(1).inverted_predicate()], 1);
     }
 
-    /// Copies register `from` of one thread of the quad to register `to` of all threads of the quad.
+    /// Appends an instruction that copies register `from` of one thread of the quad to register `to` of all its threads.
     fn broadcast(&mut self, to: u8, from: u8, thread: Operand) {
         self.emit(Opcode::SHFL, &[".IDX"], &[Operand::PT, general(to), general(from), thread, SHFL_WITHIN_QUADS.into()], 2);
     }
 
-    /// Appends the instructions that fetch for one thread of the quad.
+    /// Appends the instructions that fetch the texture for one thread of the quad.
     fn emit_round(&mut self, fetch: QuadFetch, thread: i64) {
         self.select_thread(ROUND_THREAD, thread);
         let first = COORDINATES + u8::from(fetch.has_index);
@@ -284,12 +291,12 @@ impl InstAppender<'_> {
         }
     }
 
-    /// Copies the temporary register to a result register, only in one thread of the quad.
+    /// Appends instructions that copy the temporary register to a result register, only in one thread of the quad.
     fn keep_in_thread(&mut self, result: u8, thread: i64) {
         self.emit(Opcode::MOV, &[], &[general(result), general(TEMPORARY), (1_i64 << thread).into()], 1);
     }
 
-    /// Divides the coordinates of a cube map by the largest magnitude among them.
+    /// Appends instructions that divide the coordinates of a cube map by the largest magnitude among them.
     fn project_to_cube(&mut self, first: u8) {
         let not_true = Operand::PT.inverted_predicate();
         let [x, y, z] = [0, 1, 2].map(|number| general(first + number));
@@ -303,7 +310,8 @@ impl InstAppender<'_> {
     }
 }
 
-/// Returns the numbers of the registers, except the mark, that the fetch overwrites also in threads that do not take part.
+/// Returns the numbers of the registers, except the mark register, that the texture fetch also overwrites in threads that do not take part.
+/// Their contents are saved.
 fn saved_registers() -> impl Iterator<Item = u8> {
     (QuadFetch::ABSENT..QuadFetch::COMPONENTS + 4).chain(QuadFetch::FIRST_SCRATCH..MARK_REGISTER)
 }

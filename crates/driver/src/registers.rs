@@ -44,7 +44,7 @@ pub fn max_block_threads(bounds: &LaunchBounds) -> Option<u32> {
 pub struct RegisterLimit {
     /// Maximum number of registers per thread.
     pub registers: u32,
-    /// Warnings about ignored bounds, in ptxas' words.
+    /// Warnings about ignored launch bounds, in ptxas' words.
     pub warnings: Vec<String>,
 }
 
@@ -64,8 +64,8 @@ pub fn register_limit(name: &str, bounds: &LaunchBounds, options: &Options, mach
     RegisterLimit { registers: registers.clamp(MIN_REGISTER_LIMIT, MAX_REGISTER_LIMIT), warnings }
 }
 
-/// Returns the number of thread blocks that must be resident per multiprocessor, or `None` if the bounds cannot be met at all. Appends a
-/// warning if a bound is ignored.
+/// Returns the number of thread blocks that must be resident per multiprocessor, given the launch bounds `threads` (per block) and
+/// `blocks`; `None` if the bounds cannot be met at all. Appends a warning if a bound is ignored.
 fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
     if threads > machine.resident_threads {
         let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
@@ -101,7 +101,7 @@ fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) ->
 /// threads.
 fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     if threads > machine.threads_per_block {
-        // A block of this size cannot be launched; ptxas still divides the register file.
+        // A block with this number of threads cannot be launched; ptxas still divides the register file by it.
         let warps = threads.div_ceil(machine.threads_per_warp).next_multiple_of(machine.warp_unit);
         let step = machine.register_unit / machine.threads_per_warp;
         return machine.registers_per_block / (warps * machine.threads_per_warp) / step * step;
@@ -116,7 +116,7 @@ fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
 mod tests {
     use super::*;
 
-    /// Returns launch bounds with a maximum number of threads and a minimum number of blocks.
+    /// Returns launch bounds with a maximum number of threads per block and a minimum number of resident blocks.
     fn launch_bounds(threads: u32, blocks: Option<u32>) -> LaunchBounds {
         LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() }
     }
@@ -126,12 +126,12 @@ mod tests {
         Options { max_registers, launch, ..Options::new(oriole_isa::Target::parse("sm_90").unwrap()) }
     }
 
-    /// Returns the register limit of a function with launch bounds on sm_90.
+    /// Returns the register limit of a function with these launch bounds on sm_90.
     fn limit_with(directives: &LaunchBounds, options: &Options) -> RegisterLimit {
         register_limit("k", &complete_bounds(directives, options), options, Machine::named("sm_90").unwrap())
     }
 
-    /// Returns the number of registers that launch bounds and a register limit on the command line allow.
+    /// Returns the number of registers that launch bounds and a register limit on the command line allow on sm_90.
     fn limit_of(directives: &LaunchBounds, max_registers: Option<u32>) -> u32 {
         limit_with(directives, &options(max_registers, LaunchOptions::default())).registers
     }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(limit_of(&LaunchBounds::default(), Some(4)), 16);
     }
 
-    /// ptxas 13.0.88 ignores `-maxrregcount=40` for each of these.
+    /// ptxas 13.0.88 ignores `-maxrregcount=40` for a function with each of these directives.
     #[test]
     fn directives_win_over_the_command_line() {
         assert_eq!(limit_of(&launch_bounds(256, Some(4)), Some(40)), 64);
@@ -180,9 +180,9 @@ mod tests {
         assert_eq!(limit_with(&launch_bounds(1024, None), &options(Some(200), all)).registers, 200);
     }
 
-    /// 416 threads are 13 warps, which are allocated as 16: 65,536 / (16 * 32) = 128 registers, while 65,536 / 416 would be 157. The number
-    /// of blocks that the driver of an H200 allows is recorded in `crates/hardware/data/measured/occupancy_sm_90.tsv`; the occupancy
-    /// calculator agrees with all entries.
+    /// 416 threads are 13 warps, for which registers are allocated as for 16: 65,536 / (16 * 32) = 128 registers, while 65,536 / 416 would
+    /// be 157. The number of blocks that the driver of an H200 allows is recorded in `crates/hardware/data/measured/occupancy_sm_90.tsv`;
+    /// the occupancy calculator agrees with all entries.
     #[test]
     fn register_limit_allows_a_block_of_the_declared_size() {
         assert_eq!(limit_of(&launch_bounds(416, None), None), 128);

@@ -22,11 +22,12 @@ use crate::registers;
 /// The data of the scheduling report that was collected for one function.
 #[derive(Clone, Default, Debug)]
 pub struct ReportData {
-    /// The register budget of the scheduler that keeps the occupancy; `None` if the function was not scheduled before allocation.
+    /// The number of registers that the scheduler may use without lowering the occupancy; `None` if the function was not scheduled before
+    /// allocation.
     pub target: Option<RegisterTarget>,
-    /// Summaries of the scheduling passes.
+    /// A summary of each scheduling pass, in the order in which the passes ran.
     pub passes: Vec<PassSummary>,
-    /// Statistics before register allocation; `None` unless requested.
+    /// Statistics of the code before register allocation; `None` unless requested.
     pub before: Option<FunctionStatistics>,
     /// Control flow of the final code, recorded before the pass `layout` removes branches; `None` unless requested.
     flow_summary: Option<FlowSummary>,
@@ -34,12 +35,12 @@ pub struct ReportData {
     pub after: Option<FunctionStatistics>,
     /// Size in bytes of the local variables in the stack frame: the size of the frame before allocation.
     pub variables_size: u32,
-    /// The reason for each pick of the scheduler, as text; empty unless requested.
+    /// The reason why the scheduler picked each instruction, as text; empty unless requested.
     pub trace: String,
 }
 
 impl ReportData {
-    /// Records the result of a scheduling pass and, if `with_trace`, the reasons for its picks as text.
+    /// Records the result of a scheduling pass and, if `with_trace` is true, the reasons for its picks as text.
     pub fn note_schedule(&mut self, phase: u8, function: &Function, stats: &Stats, with_trace: bool) {
         let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, proved_and_unproved, .. } = stats;
         self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, proved_and_unproved });
@@ -67,7 +68,7 @@ impl ReportData {
         }
     }
 
-    /// Records the control flow of the function before layout makes fall-through implicit.
+    /// Records the control flow of the function before the pass `layout` removes branches to the next block.
     pub fn record_control_flow(&mut self, function: &Function) {
         self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent_blocks));
     }
@@ -83,7 +84,7 @@ impl ReportData {
     }
 }
 
-/// Returns the resources that a block of a kernel needs besides registers, or `None` if the block size is not declared.
+/// Returns the resources that a thread block of a kernel needs besides registers; `None` if the block size is not declared.
 pub fn declared_launch(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
     let threads = registers::max_block_threads(&registers::complete_bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;

@@ -14,19 +14,20 @@ use oriole_regalloc::{Allocation, HIDDEN_REGISTERS};
 use crate::convention;
 use crate::state::FunctionState;
 
-/// Maximum number of registers by which an allocation may exceed the limit for one more resident block, so that an allocation within that
-/// limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of tuples
-/// alone.
+/// If an allocation exceeds the register limit for one more resident thread block by at most this number of registers, an allocation within
+/// that limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of
+/// tuples alone.
 const MAX_EXCESS: u32 = 16;
-/// The same maximum as [`MAX_EXCESS`], in registers, for kernels that do not declare the size of their blocks. Their register target leaves
-/// no room for gaps between tuples, so the excess is small where it is due to such gaps.
+/// The counterpart of [`MAX_EXCESS`], in registers, for kernels that do not declare the size of their blocks. Their register target leaves
+/// no room for gaps between tuples, so an excess that is due to such gaps is small.
 const MAX_EXCESS_OF_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAP_REGISTERS: u32 = 8;
-/// Minimum number of instructions for which one additional instruction is acceptable in an allocation for more resident blocks.
+/// In an allocation for more resident blocks, one additional instruction is acceptable for this number of instructions.
 const INSTRUCTIONS_PER_MOVE: usize = 64;
 
-/// Returns whether the registers of a function that is not allocated yet may exceed its register target because of gaps between tuples.
+/// Returns whether the allocation of a function that is not allocated yet may need more registers than its register target (the number up
+/// to which the occupancy stays the same), because of gaps between tuples.
 pub fn may_exceed_target(state: &FunctionState<'_>) -> bool {
     if state.launch.is_some() {
         return state.plan.is_some();
@@ -35,8 +36,9 @@ pub fn may_exceed_target(state: &FunctionState<'_>) -> bool {
     stats.target.is_some_and(|target| stats.live_after + (HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS) as i32 > target.max_for_occupancy)
 }
 
-/// Allocates `before`, the function before allocation, so that more thread blocks are resident than with the allocation `found`, which has
-/// `instructions` instructions. Returns the function and its allocation; `None` if that is not possible without spills and many moves.
+/// Allocates registers for `before`, the function before allocation, so that more thread blocks are resident than with the allocation
+/// `found`, which has `instructions` instructions. Returns the allocated function and its allocation; `None` if that is not possible
+/// without spills and many moves.
 pub fn allocate(before: &Function, found: &Allocation, instructions: usize, state: &FunctionState<'_>) -> Option<(Function, Allocation)> {
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
@@ -50,8 +52,8 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
     (!has_spills && is_at_most_slightly_longer(&function, instructions)).then_some((function, allocation))
 }
 
-/// Returns the maximum number of live registers with which one more thread block would be resident, if the registers of an allocated
-/// function exceed the limit for that by little; otherwise `None`.
+/// Returns the maximum number of live registers with which one more thread block would be resident, if the number of registers of an
+/// allocated function is only a little above the limit for that; otherwise `None`.
 pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
     let limit = limit_for_state(allocation.registers_used, state)?;
@@ -68,14 +70,15 @@ pub fn is_improvement(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>
         && is_at_most_slightly_longer(&more_blocks.function, found.function.inst_count())
 }
 
-/// Returns whether a function has at most one instruction more than the given number for every [`INSTRUCTIONS_PER_MOVE`] instructions.
+/// Returns whether a function has at most one instruction more than the number `instructions` for every [`INSTRUCTIONS_PER_MOVE`]
+/// instructions.
 pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_MOVE
 }
 
 /// Returns the maximum number of registers per thread with which more thread blocks of a function are resident, if an allocation with
-/// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. Blocks of
-/// undeclared size count as blocks with one warp on each scheduler.
+/// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. If the block
+/// size is not declared, blocks with one warp on each scheduler are assumed.
 fn limit_for_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
     let one_warp_per_scheduler = Launch { threads: machine.schedulers * machine.threads_per_warp, ..Launch::default() };
@@ -86,8 +89,8 @@ fn limit_for_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32
     limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, live, &launch, machine, max_excess)
 }
 
-/// Returns the maximum number of registers per thread with which more blocks are resident, if `registers` exceeds it by at most
-/// `max_excess`, or if `live`, the number of registers needed by the values that are live at once, is not above it; otherwise `None`.
+/// Returns the maximum number of registers per thread with which more thread blocks are resident, if `registers` exceeds it by at most
+/// `max_excess`, or if `live`, the number of registers needed by the values that are live at once, does not exceed it; otherwise `None`.
 fn limit_for_more_blocks(registers: u32, live: Option<u32>, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
     let cliffs = launch.register_cliffs(machine).ok()?;
     let below = cliffs.iter().rfind(|cliff| cliff.most < registers)?;
@@ -98,12 +101,13 @@ fn limit_for_more_blocks(registers: u32, live: Option<u32>, launch: &Launch, mac
 mod tests {
     use super::*;
 
-    /// Returns the register limit for more resident blocks on sm_90.
+    /// Returns the register limit for one more resident thread block on sm_90; `None` if `registers` exceeds it by too much.
     fn limit(registers: u32, launch: &Launch) -> Option<u32> {
         limit_for_more_blocks(registers, None, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS)
     }
 
-    /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers, three with 80 (in units of eight).
+    /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers per thread, three with 80 (registers come in
+    /// units of eight).
     #[test]
     fn limit_allows_one_more_resident_block() {
         let launch = Launch { threads: 256, ..Launch::default() };

@@ -42,9 +42,9 @@ pub const PHASE_AFTER_ALLOCATION: u8 = 110;
 /// Lower occupancies to try where registers are scarce, in percent of the resident warps of the original order.
 const LOWER_OCCUPANCIES: [u32; 2] = [50, 75];
 
-/// Estimated fraction of the execution time that a lower occupancy must save before a schedule for it is built.
+/// A schedule at a lower occupancy is built if it is estimated to save at least this fraction of the execution time.
 const MIN_ESTIMATED_SAVING: f64 = 0.02;
-/// Estimated fraction of the execution time from which on a lower occupancy is chosen without a comparison with the full occupancy.
+/// A schedule at a lower occupancy is used without a comparison if it is estimated to save at least this fraction of the execution time.
 const CERTAIN_SAVING: f64 = 0.15;
 
 /// Maximum number of steps in which the scheduler searches for better orders of a function, if the options name no strategy. The searches
@@ -64,31 +64,32 @@ pub struct SchedulePlan {
     pub after_allocation: bool,
     /// Percentage of the resident warps of the original order that the register budget must keep.
     pub occupancy_percent: u32,
-    /// Maximum number of live registers, if more thread blocks should be resident than with the original order; otherwise `None`.
+    /// Maximum number of live registers, for more resident thread blocks than with the original order; `None` if the occupancy alone
+    /// determines the number.
     pub register_target: Option<i32>,
 }
 
 impl SchedulePlan {
-    /// Returns a plan that schedules in both phases at full occupancy.
+    /// Returns a plan that schedules before and after register allocation and keeps the occupancy of the original order.
     fn new(backend: Backend, mode: ScheduleMode) -> SchedulePlan {
         SchedulePlan { backend, mode, before_allocation: true, after_allocation: true, occupancy_percent: 100, register_target: None }
     }
 }
 
-/// Properties of a function that scheduling depends on.
+/// Properties of a function and its target that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleContext<'a> {
     /// The hardware model of the target.
     pub hardware: &'a Hardware<'a>,
-    /// Estimated execution times of the functions that it calls.
+    /// Estimated execution times, in cycles, of the functions that the function calls.
     pub calls: &'a CallCosts,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
-    /// Whether to record the reason for each pick of the scheduler.
+    /// Whether to record the reason why the scheduler picks each instruction.
     pub trace: bool,
 }
 
-/// Returns the plans to try for a function, in order; empty if it is not scheduled.
+/// Returns the scheduling plans (choices of backend and mode) to try for a function, in order; empty if it is not scheduled.
 pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) -> Vec<SchedulePlan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
@@ -118,7 +119,8 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
     }
 }
 
-/// Returns the lower occupancies whose gain is estimated for a plan, in percent of the resident warps of the original order.
+/// Returns the lower occupancies for which the scheduler estimates the time that they save, in percent of the resident warps of the
+/// original order; empty if the plan allows none.
 pub fn occupancies_to_estimate(plan: SchedulePlan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != ScheduleMode::ReduceReg && options.scheduling.knobs.register_target.is_none();
     if may_pay { &LOWER_OCCUPANCIES } else { &[] }
@@ -131,20 +133,20 @@ pub fn worth_trying(estimate: ReducedOccupancy) -> Option<(u32, bool)> {
     (estimate.saved >= MIN_ESTIMATED_SAVING).then_some((estimate.occupancy_percent, estimate.saved >= CERTAIN_SAVING))
 }
 
-/// Returns the maximum number of schedules to try for a function of this size.
+/// Returns the maximum number of schedules to try for a function with this number of instructions.
 pub fn max_trials(instructions: usize, options: &Options) -> usize {
     1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
-/// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only on targets that have it
-/// there.
+/// Returns the plan that the published description of ptxas has for a target: its backend, and scheduling after register allocation (phase
+/// 110) only on targets for which the description has it.
 fn published_plan(machine: &Machine, mode: ScheduleMode) -> SchedulePlan {
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
     SchedulePlan { after_allocation: machine.page_post_schedule != 0, ..SchedulePlan::new(backend, mode) }
 }
 
 /// Creates a scheduler for the plan, calls `run` with it, and returns the result of `run`. `occupancies_to_estimate` are the lower
-/// occupancies whose gain is estimated, in percent.
+/// occupancies for which the scheduler estimates the time that they save, in percent of the resident warps of the original order.
 fn with_scheduler(
     plan: SchedulePlan,
     context: ScheduleContext<'_>,
@@ -179,7 +181,8 @@ fn with_scheduler(
 }
 
 /// Schedules a function before register allocation (phase 97 of the pipeline), and returns statistics. For each occupancy in
-/// `occupancies_to_estimate`, in percent, the scheduler also estimates the time that the additional registers would save.
+/// `occupancies_to_estimate`, in percent of the resident warps of the original order, the scheduler also estimates the time that the
+/// additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
     plan: SchedulePlan,
@@ -207,7 +210,7 @@ pub fn after_allocation(
     }
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
         let mut stats = scheduler.run_on_registers(function)?;
-        // Only the default backend needs this: the strategy `combined` already compares orders by bank conflicts.
+        // Only the default backend needs this step; the strategy `combined` already compares orders by bank conflicts.
         if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
             stats.blocks += scheduler.avoid_conflicts(function)?.blocks;
         }
@@ -215,7 +218,7 @@ pub fn after_allocation(
     })
 }
 
-/// Returns the score of a scheduled function (its estimated execution time), for comparison with other schedules of the same function.
+/// Returns the score of a scheduled function, an estimate of its execution time for comparison with other schedules of the same function.
 pub fn score_of(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
     score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))
@@ -231,8 +234,8 @@ pub fn resident_warps(allocation: &Allocation, launch: Option<Launch>, machine: 
     (machine.registers_per_scheduler() / machine.threads_per_warp / registers).min(machine.warps_per_scheduler())
 }
 
-/// Returns the number of resident warps per hardware scheduler if only whole thread blocks can be resident; `None` if the block size is not
-/// declared.
+/// Returns the number of resident warps per hardware scheduler with this number of registers per thread, given that only whole thread
+/// blocks can be resident; `None` if the block size is not declared.
 fn resident_warps_of_blocks(registers: u32, launch: Option<Launch>, machine: &Machine) -> Option<u32> {
     let found = Launch { registers, ..launch? }.occupancy(machine).ok()?;
     Some(found.warps.div_ceil(machine.schedulers))

@@ -25,7 +25,8 @@ use crate::resident_blocks;
 use crate::schedule::{self, SchedulePlan};
 use crate::state::FunctionState;
 
-/// Schedules and allocates a function with every plan to try, and keeps the best result. If there are no plans, only allocates registers.
+/// Schedules and allocates a function with every scheduling plan to try, and keeps the best result. If there are no plans, only allocates
+/// registers.
 pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     match best_of_plans(state)? {
         Some(best) => *state = best,
@@ -37,7 +38,7 @@ pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     Ok(())
 }
 
-/// Returns the result of the best plan, or `None` if there are no plans.
+/// Schedules and allocates a function with every scheduling plan to try. Returns the best result; `None` if there are no plans.
 fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<Failure>> {
     let options = state.options();
     // The environment of the allocator is computed here once, so that all copies of the state share it.
@@ -50,7 +51,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         }
         let prefers_full_occupancy = full_occupancy::is_preferred_for(state);
         let occupancies_to_estimate = if prefers_full_occupancy { &[] } else { schedule::occupancies_to_estimate(plan, options) };
-        // Building the low-occupancy variant counts as a trial, so there must be one left.
+        // The schedule for a lower occupancy counts as a trial, so a trial must be left for it.
         let occupancies_to_estimate = &occupancies_to_estimate[..occupancies_to_estimate.len().min(trials - 1)];
         let scheduled = schedule(state, plan, occupancies_to_estimate)?;
         trials -= 1;
@@ -58,10 +59,11 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         let low_occupancy = estimate.and_then(|(occupancy_percent, _)| {
             trials -= 1;
             let low_occupancy = schedule(state, SchedulePlan { occupancy_percent, ..plan }, &[]).and_then(allocate);
-            // A low-occupancy variant that spills is discarded: the spills would cost more than the extra registers save.
+            // A schedule for a lower occupancy that spills is discarded: the spills would cost more than the extra registers save.
             low_occupancy.ok().filter(|low_occupancy| low_occupancy.spill_bytes() == 0)
         });
-        // A large estimated gain is taken without comparison: the first variant is not even allocated.
+        // If the estimated gain of the lower occupancy is large, its schedule is used without comparison: the first schedule is not even
+        // allocated.
         if low_occupancy.is_none() || !estimate.is_some_and(|(_, is_certain)| is_certain) {
             let allocated = allocate_avoiding_spills(state, plan, scheduled)?;
             // If a schedule with slightly fewer live registers would make one more thread block resident, build that schedule too.
@@ -93,9 +95,9 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
 
 /// The best schedule so far. The time of the schedule is only computed when another one is compared with it.
 struct BestSchedule<'a> {
-    /// Estimated execution time; `None` if not computed yet.
+    /// The score of the schedule, an estimate of its execution time ([`estimated_time`]); `None` if not computed yet.
     time: Option<f64>,
-    /// The function after allocation and scheduling.
+    /// The function with this schedule, after register allocation.
     state: FunctionState<'a>,
 }
 
@@ -126,18 +128,19 @@ fn score(state: &FunctionState<'_>) -> Option<Score> {
     Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
 }
 
-/// Numbers of registers by which the register target is lowered, one after the other, if an order spills although there are as many
-/// registers as live values: tuples need aligned gaps, and results must not overwrite operands that are still read.
+/// Numbers of registers by which the register target (maximum number of live registers) is lowered, one after the other, if an order spills
+/// although there are enough registers for its live values: tuples need aligned gaps, and results must not overwrite operands that are
+/// still read.
 const LOWER_TARGETS: [i32; 3] = [2, 4, 8];
 
-/// Strategies whose orders are allocated if all others cause spills. Which order of a function spills least cannot be told from its number of
-/// live registers: a loop whose accumulator tuples find no aligned place stores and loads whole tuples. For example, attention with 128
-/// columns and four warps stores 360 bytes in the order for few registers, and 64 in that of `pressure`.
+/// Strategies whose instruction orders are allocated if all other orders cause spills. Which order of a function spills least cannot be
+/// told from its number of live registers: a loop whose accumulator tuples find no aligned place stores and loads whole tuples. For
+/// example, attention with 128 columns and four warps stores 360 bytes in the order for few registers, and 64 in that of `pressure`.
 const OTHER_ORDERS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers; if they spill too,
+/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If they spill too,
 /// also allocates the original order of `state` and, as long as the best one spills, an order for few registers and, unless the function is
-/// large, those of [`OTHER_ORDERS`]. Returns the allocation with the least estimated spill traffic or, if they are equal, with less
+/// large, those of [`OTHER_ORDERS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with less
 /// estimated time.
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
@@ -180,8 +183,8 @@ fn allocate_avoiding_spills<'a>(
     }))
 }
 
-/// Returns the one of two allocations of a function that is better: `first` unless `second` has less spill traffic or, if it is equal,
-/// takes less time.
+/// Returns the better one of two allocations of a function: `first`, unless `second` has less spill traffic, or the same and less estimated
+/// time.
 fn pick_less_spill_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<'a>) -> FunctionState<'a> {
     let traffic = [first.spill_traffic(), second.spill_traffic()];
     if traffic[0] < traffic[1] || traffic[0] == traffic[1] && estimated_time(&first) <= estimated_time(second) {
@@ -192,8 +195,8 @@ fn pick_less_spill_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<
     kept
 }
 
-/// Returns a copy of the function, scheduled before register allocation. `occupancies_to_estimate` lists the lower occupancies, in percent
-/// of the resident warps of the original order, whose gain the scheduler estimates.
+/// Returns a copy of the function, scheduled before register allocation. `occupancies_to_estimate` are the lower occupancies for which the
+/// scheduler estimates the time that they save, in percent of the resident warps of the original order.
 fn schedule<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
@@ -206,7 +209,7 @@ fn schedule<'a>(
     Ok(state)
 }
 
-/// Allocates registers, and schedules again after allocation.
+/// Allocates registers for a function, and schedules it again after allocation.
 fn allocate(mut state: FunctionState<'_>) -> Result<FunctionState<'_>, Vec<Failure>> {
     run_stage(Stage::Allocate, &mut state)?;
     Ok(state)

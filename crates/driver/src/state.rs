@@ -32,9 +32,9 @@ use crate::schedule::{self, SchedulePlan};
 
 /// The inputs of the compilation of one function.
 pub struct FunctionInput<'a> {
-    /// The PTX module.
+    /// The PTX module that contains the function.
     pub module: &'a Module,
-    /// The function in the module.
+    /// The index of the function in the module.
     pub id: FunctionId,
     /// The locations of the function's variables and parameters.
     pub variables: &'a VariableLayout,
@@ -42,15 +42,15 @@ pub struct FunctionInput<'a> {
     pub debug_variables: &'a FunctionVariables,
     /// Maximum number of general registers that the function's instructions may name.
     pub register_limit: u32,
-    /// Properties of the functions of the module.
+    /// Properties of the functions of the module that are known before they are compiled.
     pub facts: &'a FunctionFacts,
     /// Target and settings of the compilation.
     pub options: &'a Options,
     /// The hardware model of the target.
     pub hardware: &'a Hardware<'a>,
-    /// Records measurements of the passes as requested.
+    /// Measures the passes of the function if the options request that.
     pub recorder: Recorder<'a>,
-    /// Caches that were filled by functions compiled earlier.
+    /// Caches for instruction selection and encodability, filled by functions that were compiled earlier.
     pub caches: &'a Caches,
 }
 
@@ -76,7 +76,7 @@ pub struct Selection {
     pub has_dynamic_stack: bool,
     /// How the function uses tensor memory.
     pub tensor_memory: oriole_isel::TensorMemoryUse,
-    /// Source locations of `setmaxnreg` instructions, which have no effect.
+    /// Source locations of the `setmaxnreg` instructions that were ignored.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
     pub locals_start: u32,
@@ -84,22 +84,23 @@ pub struct Selection {
 
 /// A function between two passes, with the results of earlier passes that later passes need. A field is empty before the pass that sets it.
 ///
-/// The search over schedules copies the state once for each plan, so large parts that do not change are shared.
+/// The search over schedules copies the state once for each scheduling plan, so large parts that do not change are shared.
 #[derive(Clone)]
 pub struct FunctionState<'a> {
     /// The inputs of the compilation of the function.
     pub input: &'a FunctionInput<'a>,
-    /// The code of the function. Empty before instruction selection.
+    /// The code of the function in the IR; empty before instruction selection.
     pub function: Function,
     /// Results of instruction selection besides the code.
     pub selection: Arc<Selection>,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared. Set by instruction selection.
     pub launch: Option<Launch>,
-    /// The scheduling plan; `None` if the function is not scheduled. Set by the search.
+    /// The scheduling plan (backend, mode, occupancy); `None` if the function is not scheduled. Set by the search over schedules.
     pub plan: Option<SchedulePlan>,
-    /// Lower occupancies, in percent of the resident warps of the original order, whose gain the scheduler estimates. Set by the search.
+    /// Lower occupancies for which the scheduler estimates the time that they save, in percent of the resident warps of the original order.
+    /// Set by the search over schedules.
     pub occupancies_to_estimate: &'static [u32],
-    /// Statistics of the scheduling pass before register allocation.
+    /// Statistics of scheduling before register allocation.
     pub schedule_stats: Stats,
     /// Result of the register allocator; `None` before the pass `allocate`.
     pub allocation: Option<Allocation>,
@@ -117,7 +118,7 @@ pub struct FunctionState<'a> {
     pub history: History,
     /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
     pub register_definitions: Vec<WordDefinition>,
-    /// The statements at which location lists name a PTX register that does not hold the variable.
+    /// The PTX statements at which location lists of the debug information name a PTX register that does not hold the variable.
     pub register_aliases: Vec<RegisterAlias>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
@@ -130,7 +131,7 @@ pub struct FunctionState<'a> {
 }
 
 impl<'a> FunctionState<'a> {
-    /// Returns the state before the first pass.
+    /// Returns the state of a function before the first pass.
     pub fn new(input: &'a FunctionInput<'a>) -> FunctionState<'a> {
         let kind = match input.module.functions[input.id].kind {
             ast::FunctionKind::Entry => FunctionKind::Kernel,
@@ -160,12 +161,12 @@ impl<'a> FunctionState<'a> {
         }
     }
 
-    /// Returns the options.
+    /// Returns the options of the compilation.
     pub fn options(&self) -> &'a Options {
         self.input.options
     }
 
-    /// Returns the target.
+    /// Returns the target that the function is compiled for.
     pub fn target(&self) -> Target {
         self.input.options.target
     }

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use crate::error::Fault;
 use crate::functions::FunctionIndex;
 
-/// Maximum size in bytes of the section with initialized variables, including alignment gaps.
+/// Maximum size in bytes of the cubin section with initialized variables, including alignment gaps.
 const MAX_INITIALIZED_BYTES: u64 = 1 << 29;
 
 /// Returns the kind of object (texture, sampler or surface) that a variable of this type refers to; `None` for ordinary types.
@@ -42,7 +42,7 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
         variables
             .push(Variable { offset: u64::from(constant.offset), ..to_build_variable(module, index, constant, Home::Constant(bytes)) });
     }
-    // Variables that are visible to other files come first.
+    // Variables that are visible to other files come first in the cubin.
     variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);
     file.variables.extend(variables);
     file.addresses.extend(layout.addresses.iter().cloned());
@@ -60,7 +60,7 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
     Ok(())
 }
 
-/// Adds shared variables to a relocatable object; the linker assigns their addresses.
+/// Adds the shared variables of a module to a relocatable object, in which the linker assigns their addresses.
 pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     let referenced: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::referenced_variables).collect();
     let of_kernels: FxHashSet<VariableId> = module
@@ -87,7 +87,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     }
 }
 
-/// Returns the shared variables that a kernel declares itself.
+/// Returns the shared variables that a kernel declares in its body.
 pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
     let ids = declared_and_used_shared(module, kernel).into_iter();
     ids.filter_map(|id| {
@@ -114,7 +114,7 @@ fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
     Some(bytes.saturating_mul(u64::from(variable.count.unwrap_or(1))))
 }
 
-/// Returns the symbol linkage in the cubin for a PTX linkage directive. Kernels are always global.
+/// Returns the linkage of a symbol in the cubin for a PTX linkage directive. Kernels are always global.
 pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     match linkage {
         Linkage::Weak => build::Linkage::Weak,
@@ -124,7 +124,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
-/// Returns a global or constant variable in the form that the cubin builder takes.
+/// Converts a global or constant variable to the form in which the cubin builder takes variables.
 fn to_build_variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
@@ -140,7 +140,7 @@ fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
     data.addresses.iter().map(|address| relocation(index, address)).collect()
 }
 
-/// Returns the relocation for an address in an initial value.
+/// Returns the relocation for one address in an initial value.
 fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocation {
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),
@@ -150,7 +150,7 @@ fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocatio
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
 }
 
-/// Assigns section offsets to global variables. The offsets of constant variables are already assigned.
+/// Assigns offsets in their sections to global variables. The offsets of constant variables are already assigned.
 fn place_globals(file: &mut build::Module) {
     let is_constant = |variable: &Variable| matches!(variable.home, Home::Constant(_));
     let fixed: Vec<u64> = file.variables.iter().filter(|variable| is_constant(variable)).map(|variable| variable.offset).collect();

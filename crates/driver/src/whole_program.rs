@@ -11,12 +11,12 @@ use crate::job::Job;
 pub struct Program<'a> {
     /// The modules, including those of the runtime functions that are called.
     pub modules: &'a [&'a Module],
-    /// The functions of each module by name.
+    /// For each module: an index of its functions by name.
     pub indices: &'a [FunctionIndex<'a>],
-    /// The offsets of the variables of each module.
+    /// For each module: the offsets of its variables.
     pub layouts: &'a [Layout],
     /// The functions that were compiled, with their inputs.
     pub jobs: &'a [Job<'a>],
-    /// The compiled functions.
+    /// The compiled functions, in the order of `jobs`.
     pub finished: &'a [Finished],
 }

@@ -41,24 +41,26 @@ use crate::environment::Environment;
 use crate::pressure::general_pressure;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of registers outside the home registers of the accumulators. More of them mean fewer loads of values that a loop reads,
-/// but more registers that accumulators share: each shared register is stored and loaded for every matrix product.
+/// Maximum number of general registers that stay outside the registers set aside for accumulators of matrix products. More of them save
+/// reloads of other values in a loop, but then accumulators share more registers, and each shared register is stored and loaded again for
+/// every matrix product.
 const MAX_SPARE_REGISTERS: u32 = 20;
-/// Minimum number of registers outside the home registers of the accumulators.
+/// Minimum number of general registers that stay outside the registers set aside for accumulators of matrix products.
 const MIN_SPARE_REGISTERS: u32 = 8;
-/// Number of registers of a piece of an accumulator: what one spill load or store transfers.
+/// Number of registers of a piece, the part of an accumulator that is spilled separately: as many as one spill load or store transfers.
 const PIECE_WIDTH: u8 = 4;
-/// Minimum number of registers of an accumulator that is divided.
+/// Minimum width, in registers, of an accumulator that may be divided into pieces.
 const MIN_ACCUMULATOR_WIDTH: u8 = 32;
 
 /// The accumulators of matrix products that were divided into pieces: their values and registers.
 #[derive(Default)]
 pub(crate) struct Accumulators {
-    /// For each value of a divided accumulator (the whole tuple or a piece): its first home register.
+    /// For each divided accumulator and each piece of one: the first of its home registers, the consecutive registers that are set aside
+    /// for it.
     homes: FxHashMap<Value, Reg>,
-    /// For each piece of an accumulator: the piece whose spill slot it shares.
+    /// For each piece (four registers) of an accumulator: the piece whose spill slot it shares.
     slot_owners: FxHashMap<Value, Value>,
-    /// The home registers of all accumulators.
+    /// The home registers of all divided accumulators: those that are set aside for them.
     registers: RegisterSet,
 }
 
@@ -68,12 +70,12 @@ impl Accumulators {
         self.homes.is_empty()
     }
 
-    /// Returns the first home register of a value; `None` if it belongs to no divided accumulator.
+    /// Returns the first register of the home (the registers set aside) of a value; `None` if it belongs to no divided accumulator.
     pub fn home_of(&self, value: Value) -> Option<Reg> {
         if self.homes.is_empty() { None } else { self.homes.get(&value).copied() }
     }
 
-    /// Returns the values of divided accumulators, each with its first home register, in no particular order.
+    /// Returns the values of divided accumulators in no particular order, each with its first home register (one that is set aside for it).
     pub fn homes(&self) -> impl Iterator<Item = (Value, Reg)> + '_ {
         self.homes.iter().map(|(&value, &home)| (value, home))
     }
@@ -83,7 +85,7 @@ impl Accumulators {
         &self.registers
     }
 
-    /// Returns whether a value is a piece of a divided accumulator.
+    /// Returns whether a value is one of the four-register pieces of a divided accumulator.
     pub fn is_piece(&self, value: Value) -> bool {
         !self.slot_owners.is_empty() && self.slot_owners.contains_key(&value)
     }
@@ -94,7 +96,8 @@ impl Accumulators {
     }
 }
 
-/// Divides the accumulators of a function that do not fit into the registers together; see the module description.
+/// Divides the accumulators of a function that do not fit into the registers together into pieces that can be spilled separately, and
+/// returns the divided accumulators; see the module description.
 pub(crate) fn divide_accumulators(function: &mut Function, env: &Environment) -> Accumulators {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     if !function.layout.iter().any(has_products) {
@@ -117,31 +120,33 @@ pub(crate) fn divide_accumulators(function: &mut Function, env: &Environment) ->
     AccumulatorDivision::new(function, &webs, homes).run()
 }
 
-/// An accumulator: a set of values that matrix products and phis connect, because each continues the sum of another.
+/// A web: the SSA values that one accumulator has in turn. A matrix product or phi that reads one value of a web defines another one.
 struct AccumulatorWeb {
-    /// The register class of its values.
+    /// The register class (width and alignment) of the accumulator's values.
     class: Class,
     /// Whether the accumulator may be divided into pieces, judging by the instructions that read its values.
     is_divisible: bool,
-    /// The number of the accumulator's first matrix product, counted in the order of the blocks; `None` if it has no product.
+    /// The number of the accumulator's first matrix product, counting all products of the function in the order of the blocks; `None` if it
+    /// has no product.
     first_product: Option<usize>,
 }
 
 /// The accumulators of matrix products in a function, as a union-find structure.
 struct AccumulatorWebs {
-    /// For each wide tuple that a matrix product or phi defines: the number of its web, or of an earlier one that was joined with it.
+    /// For each wide tuple that a matrix product or phi defines: the number of its web (accumulator), or of an earlier web that has been
+    /// joined with it.
     numbers: FxHashMap<Value, usize>,
     /// For each web number: the number of the web that it was joined with, or the number itself.
     parents: Vec<usize>,
-    /// The webs by number. Those that were joined with another one are not used any more.
+    /// The webs (accumulators) by number. A web that was joined with one of a lower number is not used any more.
     webs: Vec<AccumulatorWeb>,
-    /// For each value of a web: whether it has to be divided into pieces. That is so if a phi defines it, or if it is read by anything but
-    /// a matrix product of its own block that adds to it.
+    /// For each value of a web: whether it has to be divided into pieces. A value is not divided if a matrix product defines it and only a
+    /// matrix product of the same block, which adds to it, reads it.
     needs_division: FxHashMap<Value, bool>,
 }
 
 impl AccumulatorWebs {
-    /// Finds the accumulators of a function.
+    /// Finds the accumulators of matrix products in a function.
     fn find(function: &Function) -> AccumulatorWebs {
         let mut found =
             AccumulatorWebs { numbers: FxHashMap::default(), parents: Vec::new(), webs: Vec::new(), needs_division: FxHashMap::default() };
@@ -174,8 +179,8 @@ impl AccumulatorWebs {
         found
     }
 
-    /// Joins the webs that an instruction connects. Records which of the values that it reads have to be divided, and which of their webs
-    /// cannot be divided.
+    /// Joins the webs (accumulators) that an instruction connects. Records which of the values that it reads have to be divided into
+    /// pieces, and which webs cannot be divided. `blocks` has the defining block of each value of a web.
     fn note_uses(&mut self, function: &Function, inst: Inst, block: Block, blocks: &FxHashMap<Value, Block>) {
         let result = function.defined(inst).next().and_then(|value| self.web_of(value));
         let is_phi = function.insts[inst].is(Pseudo::Phi);
@@ -200,7 +205,8 @@ impl AccumulatorWebs {
         }
     }
 
-    /// Returns the number of the web of a value; `None` if no matrix product or phi defines it as a wide tuple.
+    /// Returns the number of the web (accumulator) that a value belongs to; `None` if the value is not a wide tuple defined by a matrix
+    /// product or phi.
     fn web_of(&self, value: Value) -> Option<usize> {
         let mut number = *self.numbers.get(&value)?;
         while self.parents[number] != number {
@@ -247,7 +253,7 @@ impl AccumulatorWebs {
         (found, spare)
     }
 
-    /// Marks each web that has two values live at the same time as not divisible.
+    /// Marks each web (accumulator) that has two values live at the same time as not divisible.
     fn exclude_overlapping(&mut self, function: &Function, flow: &ControlFlow) {
         let liveness = Liveness::compute_for(function, flow, |value| self.numbers.contains_key(&value));
         let mut live = SparseSet::new(function.values.len());
@@ -271,9 +277,10 @@ fn is_within_one_piece(part: Part) -> bool {
     part.first / PIECE_WIDTH == (part.first + part.count - 1) / PIECE_WIDTH
 }
 
-/// Chooses the home registers of the accumulators `crowded`, side by side from the lowest register upwards. An accumulator that does not
-/// fit above the others gets the highest registers, which it then shares with them. `spare` registers stay outside the homes, if possible.
-/// Returns the first home register of each web; `None` if one is wider than the register file.
+/// Chooses the home registers (registers set aside) of the accumulators with the numbers `crowded`, side by side from the lowest register
+/// upwards. An accumulator that does not fit above the others gets the highest registers, which it then shares with them. `spare` registers
+/// stay outside the homes, if possible. Returns the first home register of each accumulator, by number; `None` if one is wider than the
+/// register file.
 fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
     let mut homes = FxHashMap::default();
     let mut next = 0;
@@ -281,7 +288,7 @@ fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet,
         let class = webs.webs[web].class;
         let starts: Vec<Reg> = usable.gap_starts(class).iter().collect();
         let lowest = starts.first()?.number();
-        // The usable registers below the first home register count as spare, too.
+        // The usable registers below the first home register count as spare (not set aside for accumulators), too.
         let below = usable.and(&RegisterSet::first_n(lowest.into())).count();
         let above = spare.saturating_sub(below);
         let is_below_spare = |start: &&Reg| usable.count() - usable.and(&registers_up_to_end(**start, class)).count() >= above;
@@ -293,7 +300,7 @@ fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet,
     (!homes.is_empty()).then_some(homes)
 }
 
-/// Returns all registers from register 0 up to the end of a tuple that starts at `start`.
+/// Returns the set of all registers from register 0 to the last register of a tuple of `class` that starts at `start`.
 fn registers_up_to_end(start: Reg, class: Class) -> RegisterSet {
     RegisterSet::first_n(u32::from(start.number()) + u32::from(class.width))
 }
@@ -302,11 +309,12 @@ fn registers_up_to_end(start: Reg, class: Class) -> RegisterSet {
 struct AccumulatorDivision<'a> {
     function: &'a mut Function,
     webs: &'a AccumulatorWebs,
-    /// The first home register of each divided web.
+    /// For each divided web (accumulator), by number: its first home register.
     homes: FxHashMap<usize, Reg>,
-    /// For each value that is divided: its pieces, in the order of the registers.
+    /// For each value that is divided: the values of its pieces, in ascending order of registers.
     pieces: FxHashMap<Value, Vec<Value>>,
-    /// For each divided web (by number) and each index of a piece in it: the piece that owns the spill slot.
+    /// For each divided web (by number) and each index of a piece in the accumulator: the piece whose spill slot all pieces at this index
+    /// share.
     owners: FxHashMap<(usize, usize), Value>,
     /// The divided accumulators found so far, the result of the pass.
     found: Accumulators,
@@ -318,7 +326,7 @@ impl<'a> AccumulatorDivision<'a> {
         AccumulatorDivision { function, webs, homes, pieces, owners, found: Accumulators::default() }
     }
 
-    /// Divides the webs and returns their values and registers.
+    /// Rewrites the function so that the chosen accumulators are divided into pieces. Returns their values and home registers.
     fn run(mut self) -> Accumulators {
         let blocks = self.function.layout.clone();
         for &block in &blocks {
@@ -336,13 +344,13 @@ impl<'a> AccumulatorDivision<'a> {
         self.found
     }
 
-    /// Returns the number of the divided web of a value, and the first home register of the web; `None` if its web is not divided.
+    /// Returns the number of the web (accumulator) of a value and the first home register of the web; `None` if the web is not divided.
     fn web_of(&self, value: Value) -> Option<(usize, Reg)> {
         let web = self.webs.web_of(value)?;
         self.homes.get(&web).map(|&home| (web, home))
     }
 
-    /// Records the home register of a value of a divided web, and creates the pieces of the value if it has to be divided.
+    /// Records the home register of a value of a divided web (accumulator), and creates the pieces of the value if it has to be divided.
     fn make_pieces(&mut self, value: Value) {
         let Some((web, home)) = self.web_of(value) else { return };
         self.found.homes.insert(value, home);
@@ -360,12 +368,13 @@ impl<'a> AccumulatorDivision<'a> {
         self.pieces.insert(value, pieces);
     }
 
-    /// Rewrites the instructions of a block so that they read and write pieces.
+    /// Rewrites the instructions of a block so that they read and write pieces of the divided accumulators.
     fn divide_block(&mut self, block: Block) {
         let first_terminator = self.function.terminators(block).first().copied();
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut end = insts.iter().position(|&inst| Some(inst) == first_terminator).unwrap_or(insts.len());
-        // Copies of pieces are inserted before `end`. A `KEEP` directly before the terminators stays next to them.
+        // Copies of pieces are inserted before `end`. A `KEEP` (a pseudo operation that extends live ranges) directly before the
+        // terminators stays next to them.
         end -= usize::from(end > 0 && self.function.insts[insts[end - 1]].is(Pseudo::Keep));
         let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
         // Results of matrix products whose pieces are not copied out yet.
@@ -387,7 +396,8 @@ impl<'a> AccumulatorDivision<'a> {
         self.function.blocks[block].insts = kept;
     }
 
-    /// Appends the phis of the pieces that replace a phi of a divided value to `kept`; any other phi is appended unchanged.
+    /// Appends to `kept`, the new instructions of the block, one phi for each piece of a divided phi, in place of the phi itself; any other
+    /// phi is appended unchanged.
     fn divide_phi(&mut self, phi: Inst, kept: &mut Vec<Inst>) {
         let result = self.function.results(phi)[0].value();
         let Some(pieces) = result.and_then(|value| self.pieces.get(&value)) else {
@@ -413,7 +423,7 @@ impl<'a> AccumulatorDivision<'a> {
         }
     }
 
-    /// Appends copies of the pieces out of `value`, the result of a matrix product, to `kept`.
+    /// Appends copies of the pieces of `value`, the result of a matrix product, to `kept`, the new instructions of the block.
     fn copy_pieces(&mut self, value: Value, kept: &mut Vec<Inst>) {
         for (place, &piece) in self.pieces[&value].iter().enumerate() {
             let part = Part { value, first: place as u8 * PIECE_WIDTH, count: PIECE_WIDTH };
@@ -426,8 +436,8 @@ impl<'a> AccumulatorDivision<'a> {
         }
     }
 
-    /// Replaces the divided values that an instruction reads. A part of an accumulator becomes a part of a piece; a whole accumulator
-    /// becomes a new tuple, and the `PACK` that builds it from the pieces is appended to `kept`.
+    /// Replaces the divided values that an instruction reads. A part of an accumulator becomes a part of a piece. A whole accumulator
+    /// becomes a new tuple; the `PACK` that builds the tuple from the pieces is appended to `kept`, the new instructions of the block.
     fn rewrite_sources(&mut self, inst: Inst, kept: &mut Vec<Inst>) {
         for number in 0..self.function.sources(inst).len() {
             let source = self.function.sources(inst)[number];

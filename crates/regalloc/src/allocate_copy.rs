@@ -14,11 +14,11 @@ use crate::operands::{is_zero, operand_width, part_in_file, register, single_reg
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-/// A source of a copy or pack.
+/// A source of a copy, or of a pack (which builds a tuple from several sources).
 struct CopySource {
-    /// The operand of the copy or pack.
+    /// The source operand.
     operand: Operand,
-    /// Offset in the result of the first register that the source fills.
+    /// Index of the first register of the result that the source fills, counted from 0.
     offset: u8,
     /// Number of registers that the source fills.
     width: u8,
@@ -45,8 +45,9 @@ impl Assigner<'_> {
             Some(place) => place,
             None => self.make_room_for_result(&mut state, class, home).ok_or_else(|| self.limit_error(&state))?,
         };
-        // Each descriptor of a chain is packed from parts of the previous one. If this one did not get the registers of the previous one,
-        // the following descriptors prefer the registers of this one.
+        // In a chain of descriptors (tuples of uniform registers that describe memory objects), each one is packed from parts of the
+        // previous one. If this descriptor did not get the registers of the previous one, the following descriptors prefer the registers of
+        // this one.
         if self.inputs.file == RegFile::Uniform && sources.len() > 1 {
             self.hints.note_register(value, place);
         }
@@ -60,7 +61,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Lists the sources of a copy or pack whose result has this class. Returns an error if they do not fill the result.
+    /// Lists the sources of a copy or pack whose result has register class `class`. Returns an error if the sources do not fill the result.
     fn sources_of_copy(&self, inst: Inst, class: Class) -> Result<SmallVec<[CopySource; 8]>, AllocateError> {
         let operands = self.function.sources(inst);
         if operands.len() > 1 && operands.iter().map(|source| u32::from(operand_width(source))).sum::<u32>() != u32::from(class.width) {
@@ -80,7 +81,7 @@ impl Assigner<'_> {
     }
 
     /// Emits a `COPY` or `PACK`: first one parallel copy of the sources in registers and of the values that the result displaces, then
-    /// reloads of dropped sources, then constants and sources of other register files.
+    /// reloads of evicted sources, then constants and sources of other register files.
     fn emit_copy(&mut self, state: &InstState, sources: &[CopySource], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let to = state.results[0].chosen_register();
         let mut moves = self.moves_before(state);
@@ -124,11 +125,11 @@ fn is_zero_register(source: &CopySource) -> bool {
 }
 
 /// Returns the first register of the window (aligned consecutive registers) for the result in which the most source registers already are
-/// at their offsets. Each source in registers suggests the window in which it would not move. `None` if no suggested window is in
+/// at their places. Each source in registers suggests the window in which it would not move. `None` if no suggested window is in
 /// `available`, the registers that are free or held by dying sources.
 ///
-/// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only
-/// taken if all of it is free or held by dying sources.
+/// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only taken
+/// if all of it is free or held by dying sources.
 fn window_with_fewest_moves(class: Class, sources: &[CopySource], available: &RegisterSet) -> Option<Reg> {
     let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {

@@ -98,7 +98,8 @@ impl Assigner<'_> {
         }
     }
 
-    /// Brings the sources that need a register into registers, and finds registers for tied results.
+    /// Brings the sources that need a register into registers, and chooses registers for tied results, which share the register of a
+    /// source.
     fn choose_source_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         for number in 0..state.uses.len() {
             let used = state.uses[number];
@@ -133,9 +134,9 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Chooses registers for tied results: those of the tied source if it dies, otherwise free ones into which the source is copied. The
-    /// copy is made before the instruction, so these registers must not hold any source. Returns false if no aligned run of registers can
-    /// be freed.
+    /// Chooses registers for tied results, those that share the register of a source: the registers of the source if it dies at the
+    /// instruction, otherwise free ones into which the source is copied. The copy is made before the instruction, so these registers must
+    /// not hold any source. Returns false if no aligned run of registers can be freed.
     fn choose_tied_registers(&mut self, state: &mut InstState) -> bool {
         if !state.has_tied {
             return true;
@@ -157,7 +158,7 @@ impl Assigner<'_> {
         true
     }
 
-    /// Moves or drops live values in the registers that fixed arguments, fixed results and the call itself overwrite.
+    /// Moves or drops (evicts) live values in the registers that fixed arguments, fixed results and the call itself overwrite.
     fn clear_fixed_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         if state.clobbered == RegisterSet::EMPTY {
             return Ok(());
@@ -185,7 +186,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Chooses registers for the results that are not tied: first fixed results, then the others, widest first.
+    /// Chooses registers for the results that are not tied to a source: first results with fixed registers, then the others, widest first.
     fn choose_result_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         let mut after = self.free_for_results(state);
         for number in 0..state.results.len() {

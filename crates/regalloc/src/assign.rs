@@ -61,7 +61,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Assigns registers in one block, and records the values in registers at its end.
+    /// Assigns registers of the current register file in one block, and records which values are in registers at its end.
     fn allocate_block(&mut self, block: Block, is_entry: bool) -> Result<(), AllocateError> {
         self.walk.start_block(self.function, block, self.inputs.block_lengths[block]);
         self.registers.clear();
@@ -87,7 +87,8 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Copies the instructions of a block to `out`, and assigns registers to their operands of the current file.
+    /// Appends the instructions of a block to `out`, with registers assigned to their operands of the current register file, and with the
+    /// moves and reloads that this needs.
     fn assign_insts(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut done = 0;
         for number in 0..self.inputs.liveness.file_insts_of(block).len() {

@@ -41,9 +41,9 @@ const MIN_DROP_COST: u64 = 16;
 pub(crate) struct AllocatedCode {
     /// For each block: its new instruction list.
     pub insts: IndexVec<Block, Vec<Inst>>,
-    /// For each block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
+    /// For each block: whether it has a phi, copy or pack with an operand of the register file, which has to be deleted afterwards.
     pub has_pseudo_ops: IndexVec<Block, bool>,
-    /// Each guarded copy with the moves that replace it, for the checker.
+    /// For each guarded copy: the moves that replace it. The verifier of the allocation ([`crate::check`]) needs this list.
     pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
 }
 
@@ -60,13 +60,15 @@ pub(crate) struct Assigner<'a> {
     pub accumulators: &'a Accumulators,
     /// Registers that asynchronous instructions may still read.
     pub in_flight: InFlight,
-    /// Registers that the sources of phis should be defined into.
+    /// Registers that are kept free in the current block for the definitions of phi sources, so that these need no move to the phi's
+    /// register.
     pub reservations: Reservations,
-    /// Registers of tuples whose elements are being defined.
+    /// Registers that are kept free for elements of a tuple between the definitions of its first and its last element.
     pub pack_windows: PackWindows,
-    /// Number of registers of the current file that the function needs at least, rounded up to an allocation unit of the hardware.
+    /// Number of registers of the current register file that the function needs at least, rounded up to an allocation unit of the hardware.
     needed_registers: u32,
-    /// Values that are live across calls of functions for slow paths, and the registers that such calls overwrite.
+    /// The values that are live across calls of slow paths (functions for rare cases of an operation), and the registers that such calls
+    /// overwrite.
     live_across_slow_calls: LiveAcrossSlowCalls,
     /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
@@ -76,12 +78,12 @@ pub(crate) struct Assigner<'a> {
     pub spills: Spills,
     /// Values in registers at the starts and ends of blocks.
     pub borders: BlockBorders,
-    /// The instruction lists that the allocation of the current file produces.
+    /// The instruction lists that the allocation of the current register file produces.
     pub output: AllocatedCode,
 }
 
 impl<'a> Assigner<'a> {
-    /// Creates the state for a function; no file is allocated yet.
+    /// Creates the state for a function; no register file is allocated yet.
     pub fn new(function: &'a mut Function, env: &'a Environment, accumulators: &'a Accumulators) -> Assigner<'a> {
         Assigner {
             inputs: Inputs::new(function, env),
@@ -101,7 +103,7 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// Resets the state that is kept for one register file, and computes liveness and hints for this file.
+    /// Resets the state that is kept for one register file, and computes liveness and coalescing hints for `file`.
     pub fn start_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
@@ -135,12 +137,12 @@ impl<'a> Assigner<'a> {
         Ok(())
     }
 
-    /// Makes values of the current file prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
+    /// Makes values of the current register file prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
     pub fn prefer_banks(&mut self) {
         choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
     }
 
-    /// Returns a copy of this state for `function`, which must be a copy of the function of this state.
+    /// Returns a copy of this state for `function`, which must be a copy of this state's function.
     pub fn fork<'f>(&self, function: &'f mut Function) -> Assigner<'f>
     where
         'a: 'f,
@@ -163,7 +165,7 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// Writes the spill statistics and the guarded copies of all files into `allocation`. Returns the function.
+    /// Writes the spill statistics and the guarded copies of all register files into `allocation`. Returns the allocated function.
     pub fn report(self, allocation: &mut Allocation) -> &'a mut Function {
         allocation.spill_store_bytes = self.spills.frame.stored_bytes;
         allocation.spill_load_bytes = self.spills.frame.loaded_bytes;
@@ -176,22 +178,23 @@ impl<'a> Assigner<'a> {
         self.function.values[value]
     }
 
-    /// Returns whether a value belongs to the file that is being allocated.
+    /// Returns whether a value belongs to the register file that is being allocated.
     pub fn is_in_current_file(&self, value: Value) -> bool {
         self.class_of(value).file == self.inputs.file
     }
 
-    /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See
-    /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
-    /// iteration does not write early ([`InFlight`]); other values avoid registers that are reserved for a value which
-    /// needs them before this value dies ([`Reservations`]), those that a queued `LDGSTS` may still read, and those that a call of a slow
-    /// path overwrites while they are live ([`LiveAcrossSlowCalls`]).
+    /// Chooses consecutive registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. Follows the
+    /// coalescing hints ([`Hints::choose_registers`]) within these preferences:
     ///
-    /// A value that is being defined also leaves the registers of tuples alone whose elements are being defined ([`PackWindows`]), and the
-    /// first element of a tuple starts a window for the tuple.
-    ///
-    /// In a loop, a value that belongs to no divided accumulator prefers registers outside the homes of the accumulators
-    /// ([`Accumulators`]).
+    /// - An operand of an asynchronous matrix product that runs across a back edge prefers registers that the next iteration does not write
+    ///   early ([`InFlight`]).
+    /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`Reservations`]), registers
+    ///   that a queued `LDGSTS` may still read, and registers that a call of a slow path overwrites while the value is live
+    ///   ([`LiveAcrossSlowCalls`]).
+    /// - A value that is being defined avoids registers kept free for elements of a tuple, and the first element of a tuple determines the
+    ///   registers of the whole tuple ([`PackWindows`]).
+    /// - In a loop, a value that belongs to no divided accumulator prefers registers outside the home registers of the accumulators
+    ///   ([`Accumulators`]).
     pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let is_in_loop = || self.inputs.flow.loops.depth(self.walk.block) > 0;
         if !self.accumulators.is_empty()
@@ -205,7 +208,8 @@ impl<'a> Assigner<'a> {
         self.choose_ignoring_accumulators(value, free)
     }
 
-    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], without avoiding the home registers of accumulators.
+    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but does not avoid the home registers of
+    /// accumulators.
     fn choose_ignoring_accumulators(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_outside_pack_windows(value, free).or_else(|| self.choose_ignoring_windows(value, free))?;
         if self.walk.definitions[value].is_none() {
@@ -214,9 +218,9 @@ impl<'a> Assigner<'a> {
         Some(place)
     }
 
-    /// Chooses registers for a value outside of those set aside for tuples whose elements are being defined ([`PackWindows`]). The first
-    /// element of a tuple gets its place in a gap for the whole tuple. Returns `None` if the function would need more registers for that,
-    /// or if the registers that the coalescing hints prefer for the value are free.
+    /// Chooses registers for a value outside of those kept free for elements of other tuples ([`PackWindows`]), and returns the first. The
+    /// first element of a tuple gets its place in a gap for the whole tuple. Returns `None` if the function would need more registers for
+    /// that, or if the registers that the coalescing hints prefer for the value are free.
     fn choose_outside_pack_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width)) {
@@ -224,8 +228,8 @@ impl<'a> Assigner<'a> {
         }
         let avoided = self.pack_windows.registers_to_avoid(value);
         let unreserved = avoided.map_or(*free, |avoided| free.without(&avoided));
-        // For an operand of a matrix product that still runs in the next iteration of the loop, more registers may be used: to wait for the
-        // product would cost more.
+        // An operand of a matrix product that still runs in the next iteration of the loop may raise the number of registers, because
+        // waiting for the product would cost more.
         if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
             && let Some(busy) = self.in_flight.registers_to_avoid(&mut self.hints, value)
             && let Some(start) = unreserved.without(busy).find_gap(tuple)
@@ -247,8 +251,8 @@ impl<'a> Assigner<'a> {
         avoided.and_then(|_| self.choose_ignoring_windows(value, &allowed))
     }
 
-    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], without avoiding the home registers of accumulators and
-    /// the registers set aside for tuples.
+    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but does not avoid the home registers of
+    /// accumulators and the registers kept free for elements of tuples.
     fn choose_ignoring_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
@@ -314,14 +318,14 @@ impl<'a> Assigner<'a> {
             return MIN_DROP_COST;
         }
         let distance = u64::from(self.walk.next_use[value].distance_from(position)) + 1;
-        // To drop a piece of an accumulator costs a wait for its matrix product, and a store and a load of four registers.
+        // Dropping a piece of an accumulator costs a wait for its matrix product, and a store and a load of four registers.
         let factor = self.accumulators.home_of(value).map_or(1, |_| 4 * u64::from(self.class_of(value).width));
         1 + ((factor * self.spills.drop_weight(value)) << 34) / distance
     }
 
-    /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted after the
-    /// definition, and the next use reloads the value. A value that is not read any more needs neither, except for debuggers, which read
-    /// its spill slot.
+    /// Drops (evicts) a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted
+    /// after the definition later, and the next use reloads the value. A value that is not read any more needs no store and no reload,
+    /// except for debuggers, which read its spill slot.
     pub fn drop_value(&mut self, value: Value) {
         self.registers.vacate(value);
         if self.walk.is_only_kept(value) && !self.inputs.env.keeps_variables {

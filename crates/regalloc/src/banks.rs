@@ -27,21 +27,21 @@ use crate::hints::Hints;
 use crate::liveness::{Flow, Liveness};
 use crate::operands::part_in_file;
 
-/// Assumed number of iterations of a loop, to weight conflicts by loop depth.
+/// Assumed number of iterations of a loop: a bank conflict weighs this much more for each loop around it.
 const ASSUMED_TRIP_COUNT: u64 = 8;
 
-/// Loop depth beyond which the weights of conflicts no longer grow.
+/// Loop depth beyond which the weights of bank conflicts no longer grow.
 const MAX_WEIGHTED_DEPTH: u32 = 4;
 
 /// Number of rounds, after the first choice, in which webs (sets of related values) change their bank if that removes conflicts.
 const IMPROVEMENT_ROUNDS: usize = 2;
 
-/// An edge of the conflict graph: two webs (sets of related values) of which one instruction reads values.
+/// An edge of the conflict graph: two webs (sets of values that should be in related registers) whose values one instruction reads.
 struct ConflictEdge {
     /// The roots of the two webs in the union-find forest of [`Hints`].
     webs: [Value; 2],
-    /// Whether the roots of the webs must be in different banks to avoid a bank conflict of the two operands; otherwise they must be in the
-    /// same bank.
+    /// Whether the roots of the two webs must be in different banks so that the two operands are in different banks; otherwise the roots
+    /// must be in the same bank. An operand is in the bank of its root if its distance from the root is even.
     roots_must_differ: bool,
     /// Estimated number of executions of the instruction.
     weight: u64,
@@ -65,7 +65,7 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     order.sort_by_key(|&(weight, web)| (std::cmp::Reverse(weight), web.position()));
     let mut banks: Vec<Option<bool>> = vec![None; function.values.len()];
     for &(_, web) in &order {
-        // The root of a web with aligned tuples starts at an even register.
+        // The root of a web with aligned tuples starts at an even register, so its bank (`true` for odd registers) is known.
         if hints.is_web_aligned(web) {
             banks[web.position()] = Some(false);
         }
@@ -93,8 +93,8 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     }
 }
 
-/// Adds an edge for each pair of webs whose values an instruction reads from the register banks; `weight` is the estimated number of
-/// executions of the instruction.
+/// Adds an edge to `edges` for each pair of webs (sets of related values) whose values an instruction reads from the register banks;
+/// `weight` is the estimated number of executions of the instruction.
 fn add_conflict_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<ConflictEdge>) {
     let Some(opcode) = function.insts[inst].op.machine() else { return };
     if !matches!(opcode.properties().pipe, Pipe::Alu | Pipe::Fma | Pipe::Half) {
@@ -118,7 +118,7 @@ fn add_conflict_edges(hints: &mut Hints, function: &Function, inst: Inst, weight
     }
 }
 
-/// The graph of bank conflicts between webs, as an adjacency list in compressed-row form.
+/// The graph of bank conflicts between webs (sets of related values), as an adjacency list in compressed-row form.
 struct ConflictGraph<'a> {
     /// The edges of the graph.
     edges: &'a [ConflictEdge],
@@ -126,7 +126,7 @@ struct ConflictGraph<'a> {
     nodes: Vec<Value>,
     /// For each value: the start of its row in `entries`; one more element marks the end of the last row. Only roots of webs have rows.
     row_starts: Vec<usize>,
-    /// For each row, the edges of a web: indices into `edges`.
+    /// The rows of the adjacency list, one after the other. A row has the edges of one web as indices into `edges`.
     entries: Vec<u32>,
 }
 
@@ -152,8 +152,8 @@ impl ConflictGraph<'_> {
         ConflictGraph { edges, nodes, row_starts, entries }
     }
 
-    /// Returns the neighbours of a web in the graph, as (root of the neighbour, whether the two roots should be in different banks, weight
-    /// of the edge).
+    /// Returns the neighbours of a web in the conflict graph, as (root of the neighbour, whether the two roots should be in different
+    /// banks, weight of the edge).
     fn neighbours(&self, web: Value) -> impl Iterator<Item = (Value, bool, u64)> {
         self.entries[self.row_starts[web.position()]..self.row_starts[web.position() + 1]].iter().map(move |&number| {
             let edge = &self.edges[number as usize];

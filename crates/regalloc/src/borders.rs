@@ -7,12 +7,12 @@ use crate::lists::BlockLists;
 use crate::register_file::ResidentValue;
 use crate::registers::Reg;
 
-/// The block of a phi, and its registers at the start of the block.
+/// The block that a phi is in, and the registers of the phi at the start of that block.
 #[derive(Clone, Copy)]
 pub(crate) struct PhiPlace {
     /// The block of the phi.
     pub block: Block,
-    /// First register of the phi; `None` if its value is in memory or unused.
+    /// First register of the phi; `None` if the phi is in memory or unused.
     pub register: Option<Reg>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct BlockBorders {
     pub entry: BlockLists<ResidentValue>,
     /// For each block, its exit state: the values in registers at its end, in ascending order of registers.
     pub exit: BlockLists<ResidentValue>,
-    /// For each value that a phi of a visited block defines: the block and register of the phi; `None` for other values.
+    /// For each value that a phi of a visited block defines: the block and first register of the phi; `None` for other values.
     pub phi_places: IndexVec<Value, Option<PhiPlace>>,
     /// Phis that got no register at the start of their block; their values are in spill slots there, or in shadows (values of another
     /// register file).
@@ -33,8 +33,8 @@ pub(crate) struct BlockBorders {
     /// For each value: the last visited block at whose start it is live. Comparing with the current block replaces a set that would have to
     /// be cleared for each block.
     pub last_live_in_block: IndexVec<Value, Option<Block>>,
-    /// For each value: its first register at the end of the predecessor whose registers phis inherit; all `None` except while phis are
-    /// assigned registers.
+    /// For each value: its first register at the end of the base predecessor, from which the phis of the current block inherit registers.
+    /// All `None` except while phis are assigned registers.
     pub base_exit_register: IndexVec<Value, Option<Reg>>,
 }
 

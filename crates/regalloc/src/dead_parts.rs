@@ -25,7 +25,7 @@ use crate::registers::{Reg, RegisterSet};
 /// The single registers of tuples that are read for the last time while the rest of the tuple stays live.
 #[derive(Clone, Default)]
 pub(crate) struct DeadParts {
-    /// The parts, by the instruction that reads them last.
+    /// For each instruction: the parts of tuples that it reads last.
     parts: FxHashMap<Inst, SmallVec<[Part; 2]>>,
 }
 
@@ -46,8 +46,8 @@ impl DeadParts {
         }
     }
 
-    /// Records the parts that an instruction reads last. Instructions of a block are visited in reverse order; `needed` has, for each
-    /// tuple, its registers that later instructions read.
+    /// Records the parts of tuples that an instruction reads last. The instructions of a block are visited in reverse order; `needed` has,
+    /// for each tuple, the registers of it that later instructions read.
     fn visit_inst(
         &mut self,
         function: &Function,
@@ -78,7 +78,7 @@ impl DeadParts {
         }
     }
 
-    /// Returns the parts that an instruction reads last, while the rest of the tuple stays live.
+    /// Returns the parts of tuples that an instruction reads last while the rest of the tuple stays live.
     pub fn read_last_by(&self, inst: Inst) -> &[Part] {
         self.parts.get(&inst).map_or(&[], |parts| parts)
     }

@@ -48,11 +48,11 @@ struct EdgeReload {
     part: Part,
 }
 
-/// A move, on an edge, of a constant or of one register of another file into a register of this file.
+/// A move, on an edge, of a constant or of one register of another register file into a register of the file being allocated.
 struct EdgeMove {
     /// The register that is written.
     to: Reg,
-    /// The constant, or the register of another file.
+    /// The constant, or the register of another register file.
     from: Operand,
 }
 
@@ -66,24 +66,24 @@ struct MemoryPhi {
 
 /// A phi in memory whose new value stays in a temporary slot until the other transfers of the edge have read its old value.
 struct LateStore {
-    /// The value that the phi defines.
+    /// The value that the phi in memory defines.
     phi: Value,
     /// Offset of the temporary slot in bytes from the stack pointer.
     temporary_slot: u32,
 }
 
-/// The transfers that one edge has to make. Conceptually they happen all at once: all sources are read in the exit state of the
-/// predecessor.
+/// The transfers that one edge has to make. Conceptually they happen all at once: all sources are read in the exit state of the predecessor
+/// (the values in registers at its end).
 #[derive(Default)]
 struct Transfers {
-    /// Moves between registers of the file.
+    /// Moves between registers of the register file being allocated.
     moves: Vec<Move>,
     /// Reloads of values that are in no register.
     reloads: Vec<EdgeReload>,
-    /// Moves of constants and of registers of other files.
+    /// Moves of constants and of registers of other register files.
     other_moves: Vec<EdgeMove>,
-    /// Stores to the slots of phis in memory. Only in the general file; phis without a register in other files become phis of shadow
-    /// values.
+    /// Stores to the slots of phis in memory. Only in the general file: in other register files, a phi without a register becomes a phi of
+    /// shadows (values of another register file with the same content).
     memory_phis: Vec<MemoryPhi>,
 }
 
@@ -102,7 +102,7 @@ impl Transfers {
         set
     }
 
-    /// Returns whether a transfer other than the store of the memory phi itself reads the spill slot of the phi.
+    /// Returns whether a transfer reads the spill slot of a phi in memory; the phi's own store does not count.
     fn reads_slot_of(&self, phi: Value) -> bool {
         self.reloads.iter().any(|reload| reload.part.value == phi)
             || self.memory_phis.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
@@ -120,13 +120,13 @@ struct SplitEdge {
 }
 
 impl Assigner<'_> {
-    /// Emits the transfers of all edges. Code for the start of a block is kept in `BlockBorders::entry_code` until the blocks are
-    /// rewritten.
+    /// Emits the transfers (moves, reloads, stores) of all control-flow edges. Code for the start of a block is kept in
+    /// `BlockBorders::entry_code` until the blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<SplitEdge> = Vec::new();
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             let from = self.inputs.flow.reverse_post_order()[place];
-            // `register_of` is the exit state of `from` in this iteration, and empty again after it.
+            // During this iteration `self.registers` has the exit state of `from`: the values in registers at its end.
             self.registers.restore_state(self.borders.exit.get(from));
             self.resolve_edges_from(from, &mut split)?;
             self.registers.forget_state(self.borders.exit.get(from));
@@ -142,9 +142,10 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Emits the transfers of the edges that leave a block.
+    /// Emits the transfers (moves, reloads, stores) of the edges that leave a block. Adds the edges that need a new block to `split`.
     fn resolve_edges_from(&mut self, from: Block, split: &mut Vec<SplitEdge>) -> Result<(), AllocateError> {
-        // Transfers start from the exit state, which code at the end of the block changes. So only one edge may put code there.
+        // All transfers start from the exit state (the values in registers at the end of the block), which code at the end of the block
+        // changes. So only one edge may put code there.
         let mut is_end_used = false;
         for number in 0..self.inputs.flow.graph.successors(from).len() {
             let to = self.inputs.flow.graph.successors(from)[number];
@@ -169,7 +170,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Replaces the predecessor by the new block in the phis of a split edge's successor. The allocation of later register files needs
+    /// In the phis of a split edge's successor, replaces the old predecessor by the new block. The allocation of later register files needs
     /// this.
     fn rename_phi_edge(&mut self, edge: &SplitEdge) {
         for phi in self.function.phis(edge.to).to_vec() {
@@ -191,7 +192,8 @@ impl Assigner<'_> {
         }
     }
 
-    /// Collects the transfers of an edge. `register_of` must be the exit state of `from`.
+    /// Collects the transfers (moves, reloads, stores) of an edge. `self.registers` must have the exit state of `from`: the values in
+    /// registers at its end.
     fn collect_transfers(&self, from: Block, to: Block) -> Transfers {
         let mut transfers = Transfers::default();
         for &phi in self.function.phis(to) {
@@ -207,8 +209,8 @@ impl Assigner<'_> {
                 transfers.memory_phis.push(MemoryPhi { phi: value, source });
             }
         }
-        // Transfers of values that are live at the start of `to`. Phis of `to` are in its entry state too, but their transfers are added
-        // above.
+        // The transfers of values that are live at the start of `to`. Phis of `to` are in its entry state (its values in registers at the
+        // start) too, but their transfers have been added above.
         for &(value, at) in self.borders.entry.get(to) {
             if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of(value, to) {
                 let whole = self.function.whole(value).into();
@@ -242,7 +244,7 @@ impl Assigner<'_> {
         }
     }
 
-    /// Returns the registers of the file that the terminators of a block read, guards included.
+    /// Returns the registers of the current register file that the terminators of a block read, guards included.
     fn read_by_terminators(&self, block: Block) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         for &inst in self.function.terminators(block) {
@@ -259,8 +261,8 @@ impl Assigner<'_> {
     }
 
     /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, and so on the paths
-    /// to all successors: no terminator reads a register that they write, and no other successor needs a value whose register or slot they
-    /// overwrite.
+    /// to all successors. That is so if no terminator reads a register that the transfers write, and no other successor needs a value whose
+    /// register or slot they overwrite.
     fn can_place_at_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
         let written_registers = transfers.written_registers();
         if written_registers.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
@@ -282,15 +284,16 @@ impl Assigner<'_> {
 
     /// Emits the transfers of an edge as sequential code with the effect of making all of them at once, and returns the code:
     ///
-    /// 1. stores to the slots of memory phis, which read registers that later steps overwrite;
+    /// 1. stores to the slots of phis in memory, which read registers that later steps overwrite;
     /// 2. the moves between registers, as one parallel copy;
-    /// 3. reloads and constants, whose sources are in no register of the file;
-    /// 4. copies from temporary slots to the slots of memory phis, whose old content steps 1 and 3 have read.
+    /// 3. reloads and constants, whose sources are in no register of the register file;
+    /// 4. copies from temporary slots to the slots of phis in memory, whose old content steps 1 and 3 have read.
     fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers) -> Result<Vec<Inst>, AllocateError> {
         let before = self.registers.occupied_in(self.borders.exit.get(from));
         let after = self.registers.occupied_in(self.borders.entry.get(to));
-        // Scratch registers for step 1 must not hold a value of the exit state; those for later steps must not hold a result of the
-        // transfers either. The code may be placed before the terminators, so the registers that they read are not free.
+        // Scratch registers for step 1 must not hold a value at the end of the predecessor (the exit state); those for later steps must not
+        // hold a result of the transfers either. The code may be placed before the terminators, so the registers that the terminators read
+        // are not free.
         let free_before = self.registers.usable.without(&before).without(&self.read_by_terminators(from));
         let free = free_before.without(&after).without(&transfers.written_registers());
         let mut code = Vec::new();
@@ -325,8 +328,9 @@ impl Assigner<'_> {
         Ok(code)
     }
 
-    /// Stores the sources of memory phis into the phis' slots. If another transfer of the edge still reads the old content of a slot, the
-    /// new content is stored into a temporary slot instead. Returns these phis with their temporary slots.
+    /// Stores the sources of phis in memory into the slots of the phis. If another transfer of the edge still reads the old content of a
+    /// slot, the new content is stored into a temporary slot instead. Returns the phis whose new content is in a temporary slot, with these
+    /// slots.
     fn emit_memory_phis(
         &mut self,
         from: Block,

@@ -112,14 +112,14 @@ impl<'a> Emitter<'a> {
         inst
     }
 
-    /// Appends a machine instruction and returns it. `results` is the number of operands that are results.
+    /// Appends a machine instruction and returns it. The first `results` operands are its results.
     pub fn push_machine(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
         let modifiers: Symbols = modifiers.iter().map(|spelling| modifier(spelling)).collect();
         let inst = self.function.new_inst(Op::Machine(opcode), modifiers, self.guard, operands, results);
         self.push(inst)
     }
 
-    /// Emits a move of one register or constant into a register of the file.
+    /// Emits a move of one register or constant into a register of the register file being allocated.
     pub fn emit_move(&mut self, to: Reg, from: Operand) -> Result<(), AllocateError> {
         self.emit_move_to(self.file, register(self.file, to, 1), from)
     }
@@ -184,8 +184,8 @@ impl<'a> Emitter<'a> {
                 self.push_machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
             }
             (Convergence, Some(General)) => self.push_machine(Opcode::BMOV, &[".32"], &[to, from], 1),
-            // No instruction copies a convergence barrier to another: the move goes through a new value of the general file, which is
-            // allocated later.
+            // No instruction copies one convergence barrier to another. So the move goes through a new value in a general register, which
+            // is allocated later.
             (Convergence, Some(Convergence)) => {
                 let between = self.function.new_value(Class::R);
                 let between: Operand = self.function.whole(between).into();
@@ -233,8 +233,8 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Emits a parallel copy between registers of one file. `scratch` is a register that may be overwritten; without one, cycles are
-    /// resolved by swaps of three instructions each.
+    /// Emits a parallel copy between registers of one register file. `scratch` is a register that may be overwritten; without one, cycles
+    /// are resolved by swaps of three instructions each.
     pub fn emit_parallel(&mut self, moves: &[Move], scratch: Option<Reg>) -> Result<(), AllocateError> {
         if moves.is_empty() {
             return Ok(());

@@ -27,8 +27,8 @@ impl Assigner<'_> {
         out.push(state.inst);
         self.update_registers(state);
         if self.function.insts[state.inst].is(Pseudo::Keep) {
-            // The fixed operands of `KEEP` (results of the function, callee-saved registers) have to keep their registers until the block
-            // ends.
+            // The fixed operands of `KEEP` (results of the function, callee-saved registers) have to stay in their registers until the
+            // block ends.
             self.registers.pin(&self.registers.usable.without(&state.source_registers));
         }
         Ok(())
@@ -80,8 +80,8 @@ impl Assigner<'_> {
         moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class_of(moved.value).width)).collect()
     }
 
-    /// Returns a scratch register for the parallel copy before an instruction: a register that holds no value before the copy
-    /// (`free_before`) or after it (`free`), is not a destination of the copy, and is not in `also_busy`. `None` if there is none.
+    /// Returns a scratch register for the parallel copy before an instruction: a register that holds no value before the copy and none
+    /// after it, is not a destination of the copy, and is not in `also_busy`. `None` if there is none.
     pub(crate) fn find_scratch(&self, state: &InstState, moves: &[Move], also_busy: RegisterSet) -> Option<Reg> {
         let mut busy = also_busy;
         moves.iter().for_each(|one| busy.insert(one.to, 1));
@@ -126,7 +126,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Replaces the operands of this register file, and the guard, by physical registers.
+    /// Replaces the operands of an instruction that belong to the current register file, and its guard, by physical registers.
     fn rewrite_operands(&mut self, state: &InstState) {
         let file = self.inputs.file;
         let results = self.function.insts[state.inst].result_count();
@@ -162,8 +162,8 @@ impl Assigner<'_> {
         }
     }
 
-    /// Replaces the operands of a `KEEP` that are in no register of the file by their shadows, values of another register file with the
-    /// same content. General values have spill slots instead.
+    /// Replaces the operands of a `KEEP` that are in no register by their shadows, values of another register file with the same content.
+    /// General values have spill slots instead.
     fn keep_shadows(&mut self, keep: Inst) {
         let file = self.inputs.file;
         for number in 0..self.function.operands(keep).len() {
@@ -201,8 +201,8 @@ impl Assigner<'_> {
     }
 }
 
-/// Returns whether a source is in registers of the file that partly overlap the `width` registers starting at `to`: they start at another
-/// register.
+/// Returns whether a source is in registers of register file `file` that partly overlap the `width` registers starting at `to`: they
+/// overlap, but start at another register.
 fn overlaps_partly(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
     let OperandKind::Register { file: source_file, first, count } = source.kind else { return false };
     let first = Reg::new(first);
@@ -210,7 +210,7 @@ fn overlaps_partly(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool 
 }
 
 /// Returns register `number` of a source, counted from 0, as an operand: the physical register in which the instruction reads it. Constants
-/// and sources of other files are not replaced by physical registers.
+/// and sources of other register files are not replaced by physical registers.
 fn source_register(state: &InstState, operand: &Operand, number: u8, file: RegFile) -> Operand {
     let in_register = |part: Part| Some(register(file, state.use_of(part.value)?.register? + part.first + number, 1));
     operand.part().and_then(in_register).unwrap_or_else(|| single_register(operand, number))

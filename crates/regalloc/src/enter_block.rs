@@ -57,10 +57,10 @@ impl Assigner<'_> {
         self.borders.entry.fill(block, |found| self.registers.add_residents(found));
     }
 
-    /// Returns the predecessor whose exit state a block starts with, so that the edge from it needs no moves: among the visited ones, the
-    /// one in the deepest loop, which is executed most often, rather not one that calls a slow path, and rather one with another successor.
-    /// Moves on the edge from that one would need a block of their own, with a branch; other moves are at the end of the predecessor. `None`
-    /// if none was visited.
+    /// Returns the predecessor whose exit state (values in registers at its end) becomes the state at the start of a block, so that the
+    /// edge from it needs no moves; `None` if no predecessor was visited. Among the visited ones it prefers, in this order: the one in the
+    /// deepest loop, which is executed most often; one that does not call a slow path; one with another successor, because moves on the
+    /// edge from it might need a new block with a branch.
     fn base_predecessor(&self, block: Block) -> Option<Block> {
         let flow = &self.inputs.flow;
         let place = flow.graph.position(block);
@@ -78,7 +78,8 @@ impl Assigner<'_> {
     fn make_room_for_loop(&mut self, header: Block) {
         let loops = &self.inputs.flow.loops;
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
-        // The register pressure of each block is that without spills, so it includes values that are only live through the loop.
+        // The register pressure of each block is computed as if no value were dropped, so it includes values that are only live through the
+        // loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
         // Values that are in no register before the loop, and are not used in the loop, need no register in it.
         let in_memory = |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
@@ -91,7 +92,7 @@ impl Assigner<'_> {
     }
 
     /// Assigns free registers to values that are live into a loop header, used in the loop, and in no register. No code is emitted here:
-    /// the edges into the loop reload values that are in registers in the entry state.
+    /// the code of the edges into the loop later reloads these values.
     fn reload_for_loop(&mut self, header: Block) {
         let live_in = self.inputs.liveness.live_in(header).iter().copied();
         let mut missing: Vec<Value> = live_in.filter(|&value| self.registers.register_of(value).is_none()).collect();
@@ -106,7 +107,7 @@ impl Assigner<'_> {
         }
     }
 
-    /// Drops values that are live through a loop without a use in it, until `excess` registers are freed or no such value is left.
+    /// Drops (evicts) values that are live through a loop without a use in it, until `excess` registers are freed or no such value is left.
     fn drop_for_loop(&mut self, mut excess: u32) {
         let mut residents = Vec::new();
         self.registers.add_residents(&mut residents);
@@ -122,7 +123,7 @@ impl Assigner<'_> {
         }
     }
 
-    /// Assigns registers to the phis of a block, preferably those in which the predecessor `base` has the phi's source at its end, because
+    /// Assigns registers to the phis of a block, preferably those that hold the phi's source at the end of the predecessor `base`, because
     /// that edge then needs no move. A phi stays in memory if no registers are free and no values in registers are cheaper to drop.
     fn place_phis(&mut self, block: Block, base: Option<Block>) {
         let phis = self.phis_of(block);
@@ -160,9 +161,9 @@ impl Assigner<'_> {
         }
     }
 
-    /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of the next uses. A
-    /// piece stays in memory if a piece of another accumulator is in these registers. Evicts other values from the home registers, and
-    /// returns them in the order of their next uses.
+    /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of next uses. A piece
+    /// stays in memory if a piece of another accumulator is in its home registers. Other values in the home registers are evicted and
+    /// returned, in the order of their next uses.
     fn place_pieces(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
         let mut displaced: Vec<Value> = Vec::new();
         pieces.sort_by_key(|&(_, value)| (self.walk.next_use[value], value));
@@ -186,15 +187,15 @@ impl Assigner<'_> {
         displaced
     }
 
-    /// Returns the phis of a block that define values of the file, with these values.
+    /// Returns the phis of a block that define values of the current register file, each with its value.
     fn phis_of(&self, block: Block) -> Vec<(Inst, Value)> {
         let phis = self.function.phis(block).iter();
         let values = phis.filter_map(|&phi| self.function.operands(phi)[0].value().map(|value| (phi, value)));
         values.filter(|&(_, value)| self.is_in_current_file(value)).collect()
     }
 
-    /// Assigns to each phi the registers in which `base` has its source at its end, if they are free. Returns the other phis that have a
-    /// use.
+    /// Assigns to each phi the registers that hold its source at the end of the predecessor `base`, if they are free. Returns the other
+    /// phis that have a use.
     fn inherit_registers(&mut self, phis: &[(Inst, Value)], base: Option<Block>) -> Vec<(Inst, Value)> {
         let left = base.map_or(&[][..], |base| self.borders.exit.get(base));
         left.iter().for_each(|&(value, register)| self.borders.base_exit_register[value] = Some(register));
@@ -207,7 +208,7 @@ impl Assigner<'_> {
             let class = self.function.values[value];
             let source = base.and_then(|base| phi_source(self.function, phi, base).part());
             let inherited = source.and_then(|part| Some(self.borders.base_exit_register[part.value]? + part.first));
-            // The registers of the phi's source are free here only if the source itself is not live at the start of the block.
+            // These registers are free here only if the source of the phi is not itself live at the start of the block.
             match inherited.filter(|place| place.is_aligned(class.align) && self.registers.free.has_all(*place, class.width)) {
                 Some(place) => {
                     self.registers.occupy(value, place);
@@ -220,11 +221,11 @@ impl Assigner<'_> {
         later
     }
 
-    /// Drops values that cost less to drop than `value`, the result of a phi, and assigns their registers to `value`. Returns false if
+    /// Evicts values that are cheaper to evict than `value`, the result of a phi, and assigns their registers to `value`. Returns false if
     /// there are no such values.
     fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class_of(value);
-        // Phis do not displace each other: they get registers in order of width and next use, so the more urgent one has its own already.
+        // Phis do not displace each other: they get registers in order of width and next use, so the more urgent phi has registers already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
         let window = self.registers.cheapest_window(class, &self.registers.usable, |mut victims| {
             victims.try_fold(0, |cost, victim| (!is_phi(victim)).then(|| cost + self.drop_cost(victim, 0)))

@@ -30,10 +30,10 @@ pub struct Environment {
     pub clobbers: Clobbers,
     /// Callees whose clobbered registers are known: name, and registers that a call clobbers.
     pub known_callees: Vec<(String, Clobbers)>,
-    /// Registers that the allocator assigns to no value, for instance because other threads of the warp may use them.
+    /// Registers that are not assigned to any value, for instance because other threads of the warp may use them.
     pub reserved: Clobbers,
-    /// Whether a debugger reads the values of `KEEP`: until then they are in a register or in their spill slot, and no value is
-    /// rematerialized.
+    /// Whether values stay available for a debugger: until the `KEEP` that names a value (a pseudo operation that only extends live
+    /// ranges), the value is in registers or in its spill slot, and no value is rematerialized.
     pub keeps_variables: bool,
 }
 
@@ -72,7 +72,7 @@ impl Clobbers {
         barriers: RegisterSet::EMPTY,
     };
 
-    /// Returns the set for one register file.
+    /// Returns the set of registers of one register file.
     fn in_file(&self, file: RegFile) -> RegisterSet {
         match file {
             RegFile::General => self.general,
@@ -91,8 +91,8 @@ impl Environment {
         Environment::on_machine(Machine::of(target), target, max_registers)
     }
 
-    /// Returns the environment of a target like [`Environment::new`], but with the limits of `machine`, which may come from the user's
-    /// hardware profile.
+    /// Returns the environment of a target like [`Environment::new`], but with the register limits of `machine`, which may come from the
+    /// user's hardware profile.
     pub fn on_machine(machine: &Machine, target: Target, max_registers: u32) -> Environment {
         Environment {
             target,
@@ -111,7 +111,7 @@ impl Environment {
         }
     }
 
-    /// Returns the number of registers of a file that code may name: register numbers are below it.
+    /// Returns the number of registers of a register file that code may name: all register numbers are below it.
     pub fn limit(&self, file: RegFile) -> u32 {
         match file {
             RegFile::General => self.max_registers,
@@ -124,7 +124,7 @@ impl Environment {
         }
     }
 
-    /// Returns the registers of a file that values may be assigned to.
+    /// Returns the registers of a register file that values may be assigned to.
     pub(crate) fn usable_registers(&self, file: RegFile) -> RegisterSet {
         let mut set = RegisterSet::first_n(self.limit(file)).without(&self.reserved.in_file(file));
         if file == RegFile::General {
@@ -133,7 +133,7 @@ impl Environment {
         set
     }
 
-    /// Returns the registers of a file that the callee of `call` may overwrite.
+    /// Returns the registers of a register file that the callee of `call` may overwrite.
     pub(crate) fn clobbered_by(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
         let callee = function.callee(call);
         let known = self.known_callees.iter().find(|(name, _)| callee == Some(name.as_str()));

@@ -10,7 +10,7 @@ use crate::emit::Emitter;
 use crate::operands::register;
 use crate::registers::{Reg, RegisterSet};
 
-/// A spill slot that belongs to no value: a temporary slot of an edge, or the emergency slot, in which a scratch register is saved.
+/// A spill slot that belongs to no value: a temporary slot for the code of an edge, or the slot in which a scratch register is saved.
 #[derive(Clone)]
 pub(crate) struct PrivateSlot {
     /// Offset in bytes from the stack pointer.
@@ -19,12 +19,12 @@ pub(crate) struct PrivateSlot {
     pub words: u32,
 }
 
-/// A register that may be overwritten temporarily.
+/// A register that may be overwritten for a while; see [`SpillFrame::acquire_scratch`].
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchRegister {
     /// The register that may be overwritten.
     pub register: Reg,
-    /// Whether the content of the register is in the emergency slot and has to be restored.
+    /// Whether the content of the register was saved to the emergency slot and has to be restored.
     is_saved: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct ScratchRegister {
 enum TransferDirection {
     /// From registers to memory.
     Store,
-    /// From memory to registers.
+    /// From memory to registers (a reload).
     Load,
 }
 
@@ -57,7 +57,8 @@ pub(crate) struct SpillFrame {
 }
 
 impl SpillFrame {
-    /// Creates the frame of a function without spills. Each value in `owners` shares the slot of another one.
+    /// Creates the frame of a function that has no spill slots yet. `owners` maps each value that shares the slot of another value to that
+    /// value.
     pub fn new(stack_pointer: Reg, owners: FxHashMap<Value, Value>) -> SpillFrame {
         SpillFrame {
             stack_pointer,
@@ -136,12 +137,12 @@ impl SpillFrame {
         }
     }
 
-    /// Emits stores of `count` consecutive registers to the spill slot at byte offset `slot`.
+    /// Emits stores of the `count` consecutive registers from `first` on to the spill slot at byte offset `slot`.
     pub fn store(&mut self, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
         self.transfer(TransferDirection::Store, slot, first, count, emitter);
     }
 
-    /// Emits loads of `count` consecutive registers from the spill slot at byte offset `slot`.
+    /// Emits loads of the `count` consecutive registers from `first` on from the spill slot at byte offset `slot`.
     pub fn load(&mut self, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
         self.transfer(TransferDirection::Load, slot, first, count, emitter);
     }
@@ -154,7 +155,8 @@ impl SpillFrame {
         }
     }
 
-    /// Emits loads or stores of 16, 8 or 4 bytes each: the widest for which both the register number and the offset are aligned.
+    /// Emits loads or stores of the `count` registers from `first` on, of 16, 8 or 4 bytes each: the widest for which both the register
+    /// number and the offset are aligned.
     fn transfer(&mut self, direction: TransferDirection, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
         let mut done = 0;
         while done < count {
@@ -186,8 +188,8 @@ impl SpillFrame {
     }
 }
 
-/// Returns the alignment in bytes of a slot of `words` words of 4 bytes: that of the widest load and store of at most 16 bytes that fits into
-/// it. So the widths that [`SpillFrame::transfer`] chooses stay valid when the slot gets another offset ([`crate::slots`]).
+/// Returns the alignment in bytes of a slot of `words` words of 4 bytes: that of the widest access (at most 16 bytes) that fits into the
+/// slot. So the access widths that [`SpillFrame::transfer`] chooses stay valid when the slot gets another offset ([`crate::slots`]).
 pub(crate) fn slot_align(words: u32) -> u32 {
     match words {
         0 | 1 => 4,

@@ -23,30 +23,30 @@ use crate::liveness::Liveness;
 use crate::operands::{operand_width, part_in_file};
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum width of a web (a set of values that save moves in related registers), in registers. Free gaps for wider webs are rare. A single
-/// tuple that is wider forms a web alone, so the sources of a pack into it get no hints, and each of them may cost a move.
+/// Maximum width of a web (a set of values that save moves if they are in related registers), in registers. Free gaps for wider webs are
+/// rare. A single wider tuple forms a web alone, so the sources of a pack into it get no hints, and each of them may cost a move.
 const MAX_WEB_WIDTH: i32 = 128;
 
-/// Maximum number of registers of phis that are recorded for each web. Bounds the time to join two webs.
+/// Maximum number of phi registers that are recorded for each web (set of related values). Bounds the time to join two webs.
 const MAX_PHI_REGISTERS: usize = 32;
 
 /// Using registers below this number does not lower the occupancy, so among them a register in the preferred bank is chosen even if it is
 /// above all registers in use.
 const CHEAP_REGISTER_END: u16 = 24;
 
-/// A value as a node of the union-find forest of webs. The root of a web is its own parent.
+/// A value as a node of the union-find forest whose trees are the webs (sets of related values). The root of a web is its own parent.
 #[derive(Clone, Copy)]
 struct WebNode {
     /// The parent in the union-find forest.
     parent: Value,
     /// Number of registers from the first register of the parent to the first register of this value; may be negative.
     offset: i32,
-    /// For roots: first register of the web, relative to the first register of the root; 0 or negative.
+    /// For roots: offset from the first register of the root to the lowest register of the web, in registers; 0 or negative.
     web_start: i32,
-    /// For roots: end of the web, exclusive, relative to the first register of the root.
+    /// For roots: offset from the first register of the root to the end of the web (exclusive), in registers.
     web_end: i32,
-    /// For roots: the number of the register at which the root would start, given the registers of other values of the web; `None` if no
-    /// value of the web has registers yet. May be negative: then the root itself cannot get these registers.
+    /// For roots: the number of the register at which the root would start, given the registers that other values of the web have; `None`
+    /// if no value of the web has registers yet. A negative number means that the root cannot get such a register.
     implied_register: Option<i32>,
     /// For roots: the largest alignment of any value in the web, in registers.
     align: u8,
@@ -54,7 +54,7 @@ struct WebNode {
     prefers_odd: Option<bool>,
 }
 
-/// A value as a member of its web.
+/// A value as a member of its web (set of values that should be in related registers).
 #[derive(Clone, Copy)]
 struct WebMember {
     /// The root of the web in the union-find forest.
@@ -63,18 +63,19 @@ struct WebMember {
     offset: i32,
 }
 
-/// The size of a web, and the offset of one of its values in it, in registers.
+/// The size of a web (set of related values), and the offset of one value in the web, in registers.
 #[derive(Clone)]
 struct WebExtent {
     /// Number of consecutive registers that the whole web spans.
     width: u8,
-    /// Registers from the start of the web to the first register of the value.
+    /// Number of registers from the start of the web to the first register of the value.
     offset: u8,
     /// Alignment that the first register of the web needs, in registers.
     align: u8,
 }
 
-/// The webs of all register files. A web never spans two files.
+/// The coalescing hints: the webs (sets of values that save moves if they are in related registers) of all register files. A web never
+/// spans two files.
 #[derive(Clone, Default)]
 pub(crate) struct Hints {
     /// For each value, its node in the union-find forest.
@@ -82,12 +83,12 @@ pub(crate) struct Hints {
     /// For each web, given by its root: one entry for each register of a phi in the web, with the block of the phi and the offset of the
     /// register from the root. Webs without phis, and webs with more than [`MAX_PHI_REGISTERS`] such registers, have no entry.
     phi_registers: FxHashMap<Value, Vec<(Block, i32)>>,
-    /// Highest register number chosen so far in the current file, plus one.
+    /// Highest register number chosen so far in the current register file, plus one.
     used_end: u16,
 }
 
 impl Hints {
-    /// Adds the webs of a register file, and nodes for values that were created since the last call.
+    /// Adds the webs (sets of related values) of a register file, and nodes for values that were created since the last call.
     pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
         self.used_end = 0;
         for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
@@ -117,7 +118,7 @@ impl Hints {
         }
     }
 
-    /// Joins the webs of the operands of a phi, copy, pack or instruction with tied operands.
+    /// Joins the webs (sets of related values) of the operands of a phi, copy, pack or instruction with tied operands.
     fn join_operands(&mut self, function: &Function, inst: Inst, file: RegFile) {
         let part_of = |operand: &Operand| part_in_file(function, operand, file);
         let op = function.insts[inst].op;
@@ -143,7 +144,8 @@ impl Hints {
         }
     }
 
-    /// Returns the root of a value's web and the offset of the value from it, in registers. Compresses the path to the root.
+    /// Returns the root of a value's web (set of related values) and the offset of the value from the root, in registers. Compresses the
+    /// path to the root.
     fn find_root(&mut self, value: Value) -> (Value, i32) {
         let node = self.nodes[value];
         if node.parent == value {
@@ -176,8 +178,8 @@ impl Hints {
         second.iter().any(|&(block, offset)| first.contains(&(block, offset + shift)))
     }
 
-    /// Adds the phi registers of the web of `other`, `shift` registers later, to those of the web of `root`. Removes the entry if there are
-    /// more than [`MAX_PHI_REGISTERS`].
+    /// Adds the phi registers of the web of `other`, moved by `shift` registers, to those of the web of `root`. Removes the entry of `root`
+    /// if there are more than [`MAX_PHI_REGISTERS`].
     fn join_phi_registers(&mut self, root: Value, other: Value, shift: i32) {
         let Some(moved) = self.phi_registers.remove(&other) else { return };
         let kept = self.phi_registers.entry(root).or_default();
@@ -187,17 +189,17 @@ impl Hints {
         }
     }
 
-    /// Joins two webs so that `second` starts `offset` registers after the start of `first`. Does nothing if the webs are joined already
-    /// (the first relation wins), if phis of one block would overlap, if the result would be too wide, or if the alignments contradict each
-    /// other.
+    /// Joins the webs of two values so that `second` starts `offset` registers after `first`. Does nothing if the webs are joined already
+    /// (the first relation wins), if phis of one block would overlap, if the joined web would be too wide, or if the alignments contradict
+    /// each other.
     fn join_webs(&mut self, first: Value, second: Value, offset: i32) {
         let (root, first_offset) = self.find_root(first);
         let (other, second_offset) = self.find_root(second);
         if root == other {
             return;
         }
-        // The offset of the second root from the first. The root with the larger alignment becomes the root of the joined web: the
-        // alignment of a web applies to its root.
+        // `shift` is the offset of the second root from the first. The root with the larger alignment becomes the root of the joined web,
+        // because the alignment of a web applies to its root.
         let shift = first_offset + offset - second_offset;
         let (root, other, shift) =
             if self.nodes[other].align > self.nodes[root].align { (other, root, -shift) } else { (root, other, shift) };
@@ -215,7 +217,7 @@ impl Hints {
         (node.web_start, node.web_end) = (web_start, web_end);
     }
 
-    /// Returns the root of a value's web, and the offset of the value from it in registers.
+    /// Returns the root of a value's web (set of related values), and the offset of the value from the root in registers.
     pub fn root_of(&mut self, value: Value) -> (Value, i32) {
         self.find_root(value)
     }
@@ -225,35 +227,37 @@ impl Hints {
         self.nodes[root].align >= 2
     }
 
-    /// Sets the preferred register bank of a web: whether its root should be in an odd register; `None` for no preference.
+    /// Sets the preferred register bank of a web (set of related values): whether its root should be in an odd register; `None` for no
+    /// preference.
     pub fn set_bank(&mut self, root: Value, prefers_odd: Option<bool>) {
         self.nodes[root].prefers_odd = prefers_odd;
     }
 
-    /// Returns a value as a member of its web.
+    /// Returns the web (set of related values) of a value, by its root, with the offset of the value from the root.
     fn web_of(&mut self, value: Value) -> WebMember {
         let (root, offset) = self.find_root(value);
         WebMember { root, offset }
     }
 
-    /// Returns the first register that a member of a web should get, given the registers of the other members; `None` if none of them has
-    /// registers yet, or if there is no such register.
+    /// Returns the first register that a member of a web should get, given the registers of the other members. `None` if no member has
+    /// registers yet, or if the result would not be a valid register.
     fn implied_register(&self, web: WebMember) -> Option<Reg> {
         self.nodes[web.root].implied_register.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
     }
 
-    /// Returns the first register that a value should get to save moves; `None` if no value of its web has registers yet.
+    /// Returns the first register that a value should get to save moves; `None` if no value of its web (set of related values) has
+    /// registers yet.
     pub fn hinted_register(&mut self, value: Value) -> Option<Reg> {
         let web = self.web_of(value);
         self.implied_register(web)
     }
 
-    /// Returns one more than the highest register that has been chosen in the current file.
+    /// Returns one more than the highest register number that has been chosen in the current register file.
     pub fn used_end(&self) -> u16 {
         self.used_end
     }
 
-    /// Returns the size of a web and the offset of one of its members in it.
+    /// Returns the size of a web (set of related values) and the offset of one of its members from the start of the web, in registers.
     fn web_extent(&self, web: WebMember) -> WebExtent {
         let node = &self.nodes[web.root];
         // The registers for the whole web start at a multiple of its alignment, at or before the first register of the web.
@@ -262,7 +266,8 @@ impl Hints {
         WebExtent { width: (node.web_end - start) as u8, offset: (web.offset - start) as u8, align: node.align }
     }
 
-    /// Records that the first register of a value is `register`, which implies registers for all other values of its web.
+    /// Records that the first register of a value is `register`, which implies registers for all other values of its web (set of related
+    /// values).
     pub fn note_register(&mut self, value: Value, register: Reg) {
         let web = self.web_of(value);
         self.set_implied_register(web, register);
@@ -273,8 +278,9 @@ impl Hints {
         self.nodes[web.root].implied_register = Some(i32::from(register.number()) - web.offset);
     }
 
-    /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. To save moves, prefers
-    /// the registers that the other values of its web imply; if none of them has registers yet, a gap for the whole web; then any gap.
+    /// Chooses free registers for a value and returns the first; `None` if no aligned gap is wide enough. To save moves, prefers the
+    /// registers that the other values of its web (set of related values) imply. If none of them has registers yet, prefers a gap for the
+    /// whole web; otherwise any gap is chosen.
     pub fn choose_registers(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_without_recording(value, class, free)?;
         self.used_end = self.used_end.max(place.number() + u16::from(class.width));
@@ -289,7 +295,7 @@ impl Hints {
         self.implied_register(web).is_none() && free.find_gap(whole).is_some()
     }
 
-    /// Records the registers of a value that the caller has chosen, without [`Hints::choose_registers`].
+    /// Records the registers of a value that were chosen without [`Hints::choose_registers`].
     pub fn note_chosen_registers(&mut self, value: Value, class: Class, register: Reg) {
         self.used_end = self.used_end.max(register.number() + u16::from(class.width));
         if self.hinted_register(value).is_none() {
@@ -297,7 +303,7 @@ impl Hints {
         }
     }
 
-    /// Chooses a register as [`Hints::choose_registers`] describes, without updating [`Hints::used_end`].
+    /// Chooses a register as [`Hints::choose_registers`] describes, without recording the highest register in use ([`Hints::used_end`]).
     fn choose_without_recording(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
         let web = self.web_of(value);
@@ -325,8 +331,8 @@ impl Hints {
         Some(place)
     }
 
-    /// Finds a gap for a value, in the preferred bank of its web if that does not raise the number of registers in use above
-    /// [`CHEAP_REGISTER_END`]. Returns its first register.
+    /// Finds a gap (free consecutive registers) for a value, in the preferred bank of its web if that does not raise the number of
+    /// registers in use above [`CHEAP_REGISTER_END`]. Returns the first register of the gap.
     fn find_gap(&self, web: WebMember, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = free.find_gap(class)?;
         let Some(is_odd) = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };

@@ -34,48 +34,52 @@ use crate::hints::Hints;
 use crate::products::first_full_wait;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of blocks to follow from the block with the matrix product to the start of the loop, the first block of the loop
-/// included.
+/// Maximum number of blocks to follow from the block with a matrix product to the start of the loop, counting the first block of the loop.
 const MAX_BLOCKS_TO_LOOP: usize = 4;
-/// Number of registers that must be free in a loop of several blocks, so that operands of running matrix products are kept apart from
-/// registers that other instructions write.
+/// Number of general registers that must be free in a loop of several blocks. With fewer, operands of matrix products that run into the
+/// next iteration are not kept in separate registers.
 const SPARE_REGISTERS: u32 = 16;
-/// Maximum number of blocks between the start of the loop and the first wait for matrix products.
+/// Maximum number of blocks between the start of a loop and the first wait for matrix products in it.
 const MAX_BLOCKS_TO_WAIT: usize = 8;
 /// Maximum number of address operands of recent `LDGSTS` instructions whose registers are avoided.
 const MAX_RECENT_READS: usize = 16;
 
-/// A block of a loop in which matrix products of the previous iteration may still be running.
+/// A block at the start of a loop in which matrix products of the previous iteration may still be running.
 #[derive(Clone)]
 struct LoopBlock {
     /// The first block of the loop.
     start: Block,
-    /// Position in the block of the first wait for all matrix products from before the block; the number of instructions if there is
-    /// none.
+    /// Position in the block of the first wait for all matrix products that were started before the block; the number of instructions if
+    /// there is none.
     wait_position: u32,
 }
 
-/// The operands that matrix products read across back edges, and the registers that these operands should not be in; also the uniform
-/// registers that asynchronous copies may still read.
+/// The operands that matrix products read across back edges, and the registers that these operands should not be in. Also the registers
+/// that asynchronous copies (`UTMALDG`, `UBLKCP`, `LDGSTS`) may still read.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
-    /// The blocks from the start of each loop up to the first wait for matrix products in it.
+    /// For each block between the start of a loop and the first wait for matrix products in the loop: the start of the loop, and the
+    /// position of the wait.
     loop_blocks: FxHashMap<Block, LoopBlock>,
-    /// For each loop, given by its first block: the registers that are in use at its start, or written before the wait.
+    /// For each loop, given by its first block: the registers that are in use at its start, or written before its first wait for matrix
+    /// products.
     busy_registers: FxHashMap<Block, RegisterSet>,
-    /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
+    /// For each web (set of related values, given by its root) with an operand of a matrix product that runs across a back edge: the first
+    /// block of the loop.
     carried_webs: FxHashMap<Value, Block>,
-    /// The current block, if the allocator has passed the wait for matrix products in it; otherwise `None`.
+    /// The current block, if the allocator has passed a wait for matrix products in it; otherwise `None`.
     waited_block: Option<Block>,
     /// Uniform registers that asynchronous copies have read, and may still be reading.
     late_reads: RegisterSet,
-    /// General registers that the latest `LDGSTS` of the block have read: first register and number of registers, oldest first.
+    /// General registers that the latest `LDGSTS` (asynchronous copies to shared memory) of the block have read: first register and number
+    /// of registers, oldest first.
     recent_reads: VecDeque<(Reg, u8)>,
 }
 
 impl InFlight {
-    /// Finds the operands that a `KEEP` at the end of a block keeps in registers, and the starts of the loops that follow the block.
-    /// `pressure` is the largest number of registers that are live at once in each block, `usable` the number of usable registers.
+    /// Finds the operands of matrix products that a `KEEP` (a pseudo operation that extends live ranges) keeps in registers up to the end
+    /// of a block, and the starts of the loops that the block branches back to. `pressure` is the largest number of registers that are live
+    /// at once in each block, `usable` the number of usable registers.
     pub fn new(function: &Function, flow: &ControlFlow, pressure: &IndexVec<Block, u32>, usable: u32, hints: &mut Hints) -> InFlight {
         let mut found = InFlight::default();
         let kept_at_end = |block: Block| {
@@ -90,7 +94,7 @@ impl InFlight {
             let Some(keep) = kept_at_end(block) else { continue };
             let Some(start) = flow.successors(block).iter().find_map(|&next| loop_start(flow, block, next)) else { continue };
             let inside = blocks_up_to_wait(function, flow, start);
-            // Where registers are scarce, to keep the operands apart would cost moves in every block up to the wait.
+            // Where registers are scarce, keeping the operands in separate registers would cost moves in every block up to the wait.
             let most = inside.iter().map(|&(inside, _)| pressure[inside]).chain([pressure[block]]).max().unwrap_or(0);
             if inside.len() > 1 && most + SPARE_REGISTERS > usable {
                 continue;
@@ -108,7 +112,7 @@ impl InFlight {
         found
     }
 
-    /// Records the registers in use at the start of a block, if a loop starts there.
+    /// If a loop starts at `block`, records the registers that are in use at its start.
     pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
         self.waited_block = None;
         if let Some(busy) = self.busy_registers.get_mut(&block) {
@@ -116,7 +120,8 @@ impl InFlight {
         }
     }
 
-    /// Records that the instruction at a position of a block writes `count` registers starting at `first`.
+    /// Records that the instruction at a position of a block writes `count` registers starting at `first`. A position after the wait for
+    /// matrix products shows that the wait has been passed.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
         let Some(inside) = self.loop_blocks.get(&block) else { return };
         if position >= inside.wait_position {
@@ -126,14 +131,14 @@ impl InFlight {
         }
     }
 
-    /// Returns the registers that a block should assign to values that are no operands of matrix products running into the next iteration,
-    /// so that the other registers stay free for such operands; `None` if there is no preference.
+    /// Returns the registers that a block should use for all values except operands of matrix products that run into the next iteration, so
+    /// that the other registers stay free for such operands; `None` if there is no preference.
     pub fn registers_for_non_operands(&self, block: Block) -> Option<&RegisterSet> {
         let inside = self.waited_block.filter(|&waited| waited == block).and_then(|_| self.loop_blocks.get(&block))?;
         self.busy_registers.get(&inside.start)
     }
 
-    /// Records that an `LDGSTS` reads `count` general registers starting at `first`.
+    /// Records that an `LDGSTS` (asynchronous copy to shared memory) reads `count` general registers starting at `first`.
     pub fn note_recent_read(&mut self, first: Reg, count: u8) {
         if self.recent_reads.len() == MAX_RECENT_READS {
             self.recent_reads.pop_front();
@@ -141,19 +146,20 @@ impl InFlight {
         self.recent_reads.push_back((first, count));
     }
 
-    /// Returns the general registers that the latest `LDGSTS` of the block have read; `None` if there are none.
+    /// Returns the general registers that the latest `LDGSTS` (asynchronous copies to shared memory) of the block have read; `None` if
+    /// there are none.
     pub fn recent_reads(&self) -> Option<RegisterSet> {
         let mut registers = RegisterSet::EMPTY;
         self.recent_reads.iter().for_each(|&(first, count)| registers.insert(first, count));
         (!self.recent_reads.is_empty()).then_some(registers)
     }
 
-    /// Forgets the reads of `LDGSTS`, at the start of a block.
+    /// Forgets the registers that `LDGSTS` instructions have read. Called at the start of a block.
     pub fn forget_recent_reads(&mut self) {
         self.recent_reads.clear();
     }
 
-    /// Records that an asynchronous copy reads `count` uniform registers starting at `first`.
+    /// Records that an asynchronous copy reads `count` uniform registers starting at `first`; it may do so long after its issue.
     pub fn note_late_read(&mut self, first: Reg, count: u8) {
         self.late_reads.insert(first, count);
     }
@@ -163,13 +169,13 @@ impl InFlight {
         self.late_reads = RegisterSet::EMPTY;
     }
 
-    /// Returns the uniform registers that asynchronous copies have read; `None` if there are none.
+    /// Returns the uniform registers that asynchronous copies have read and may still be reading; `None` if there are none.
     pub fn late_reads(&self) -> Option<RegisterSet> {
         (self.late_reads != RegisterSet::EMPTY).then_some(self.late_reads)
     }
 
-    /// Returns the registers that should not be assigned to a value, because a matrix product that reads the value still runs where other
-    /// instructions use these registers; `None` for values without such a product.
+    /// Returns the registers that should not be assigned to a value, because a matrix product still reads the value while instructions of
+    /// the next iteration use these registers; `None` if no such product reads the value.
     pub fn registers_to_avoid(&self, hints: &mut Hints, value: Value) -> Option<&RegisterSet> {
         if self.carried_webs.is_empty() {
             return None;
@@ -180,7 +186,7 @@ impl InFlight {
 }
 
 /// Returns the blocks that may be executed between the start of a loop and the first wait for matrix products in it, at most
-/// [`MAX_BLOCKS_TO_WAIT`], each with the position of the wait; its number of instructions if it has no wait.
+/// [`MAX_BLOCKS_TO_WAIT`]. Each block comes with the position of its wait, or its number of instructions if it has none.
 fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> Vec<(Block, u32)> {
     let mut found: Vec<(Block, u32)> = Vec::new();
     let mut open = vec![start];
@@ -198,8 +204,8 @@ fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> V
     found
 }
 
-/// Returns the first block of a loop around `block` if `next`, a successor of `block`, is that block or leads to it over fewer than
-/// [`MAX_BLOCKS_TO_LOOP`] blocks with a single successor; `None` otherwise.
+/// Returns the first block of a loop around `block` if the successor `next` of `block` is that first block, or leads to it through fewer
+/// than [`MAX_BLOCKS_TO_LOOP`] blocks with a single successor; `None` otherwise.
 fn loop_start(flow: &ControlFlow, block: Block, next: Block) -> Option<Block> {
     let mut next = next;
     for _ in 0..MAX_BLOCKS_TO_LOOP {

@@ -20,11 +20,11 @@ pub(crate) struct Inputs<'a> {
     pub file: RegFile,
     /// The control-flow graph and its loops.
     pub flow: Flow,
-    /// Liveness and next uses of the values of the file.
+    /// Liveness and next uses of the values of the register file being allocated.
     pub liveness: Liveness,
     /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
     pub dead_parts: DeadParts,
-    /// For each block: its number of instructions before this file is allocated.
+    /// For each block: its number of instructions before the moves and spill code of this register file are inserted.
     pub block_lengths: IndexVec<Block, u32>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// Returns an emitter for code that the allocation of `inst` needs.
+    /// Returns an emitter for moves and spill code that the allocation of `inst` needs; the emitter appends to `out`.
     pub fn emitter<'f>(&self, function: &'f mut Function, out: &'f mut Vec<Inst>, inst: Inst) -> Emitter<'f> {
         Emitter::new(function, self.move_capabilities, self.file, out, inst)
     }

@@ -16,9 +16,11 @@ pub(crate) struct Use {
     pub value: Value,
     /// The value's next use after this instruction; [`NextUse::NEVER`] if it dies here.
     pub next_use: NextUse,
-    /// First register in which the instruction reads the value; `None` until it is chosen, and if only fixed operands read it.
+    /// First register in which the instruction reads the value; `None` until one is chosen, and if only operands in fixed registers read
+    /// it.
     pub register: Option<Reg>,
-    /// Whether an operand that is not fixed, or the guard, reads the value. Such a value has to be in registers at the instruction.
+    /// Whether an operand that is not bound to a fixed register, or the guard, reads the value. Such a value has to be in registers at the
+    /// instruction.
     pub needs_register: bool,
 }
 
@@ -28,14 +30,14 @@ pub(crate) struct ResultState {
     pub value: Value,
     /// The value's first use; [`NextUse::NEVER`] if it has none.
     pub next_use: NextUse,
-    /// Index of the result among the operands of the instruction.
+    /// Index of the result in the instruction's operand list.
     pub operand: usize,
     /// First register that the calling convention or the instruction prescribes for the result; `None` if any register is allowed.
     pub fixed: Option<Reg>,
     /// First register of the result; `None` until one is chosen.
     pub register: Option<Reg>,
-    /// The tied source that has to be copied into `register` before the instruction. `None` if the result inherits the registers of its
-    /// tied source, or if it has none.
+    /// The source tied to this result (it shares the result's register) that has to be copied into `register` before the instruction.
+    /// `None` if the result inherits the registers of its tied source, or if it has no tied source.
     pub tied_copy: Option<Operand>,
 }
 
@@ -56,7 +58,7 @@ pub(crate) struct MovedValue {
     pub to: Reg,
 }
 
-/// A dropped value that is reloaded before the instruction.
+/// An evicted value that is reloaded before the instruction.
 pub(crate) struct Reload {
     /// The value that is reloaded.
     pub value: Value,
@@ -68,10 +70,10 @@ pub(crate) struct Reload {
 pub(crate) struct Argument {
     /// The first of the fixed registers.
     pub to: Reg,
-    /// The source: a value of the file, or a constant.
+    /// The source: a value of the register file being allocated, or a constant.
     pub from: Operand,
-    /// First register of the value when the state was created; `None` for a dropped value or a constant. The parallel copy reads all its
-    /// sources before it writes, so this stays valid if the value is moved later.
+    /// First register of the value before the instruction; `None` for an evicted value or a constant. The parallel copy before the
+    /// instruction reads all its sources before it writes, so this register stays valid if the value is also moved.
     pub initial_register: Option<Reg>,
 }
 
@@ -81,28 +83,28 @@ pub(crate) struct InstState {
     pub inst: Inst,
     /// Position of the instruction in its block.
     pub position: u32,
-    /// Whether the instruction has tied operands of any register file.
+    /// Whether the instruction has tied operands (a source that shares the register of a result) in any register file.
     pub has_tied: bool,
     /// Values in the register file being allocated that the instruction reads, each once.
     pub uses: SmallVec<[Use; 6]>,
     /// The results of the instruction in the register file being allocated.
     pub results: SmallVec<[ResultState; 2]>,
-    /// Values that move before the instruction: each once, from its registers when this state was created to its final ones.
+    /// Values that move before the instruction. Each is listed once, from its registers before the instruction to its final ones.
     pub moved: Vec<MovedValue>,
-    /// Dropped values that are reloaded before the instruction.
+    /// Evicted values that are reloaded before the instruction.
     pub reloads: SmallVec<[Reload; 4]>,
-    /// Live values that are dropped at the instruction, after it has read its sources, because a result overwrites their registers.
+    /// Live values that are evicted at the instruction, after it has read its sources, because a result overwrites their registers.
     pub dropped: SmallVec<[Value; 4]>,
     /// Single registers of tuples that the instruction reads for the last time, while other registers of the tuples are still needed.
     pub released_parts: SmallVec<[Part; 2]>,
     /// Registers that have been chosen for results so far, including those that tied sources are copied into.
     pub result_registers: RegisterSet,
-    /// Registers that were free when this state was created, before any register was chosen for the instruction.
+    /// Registers that were free before any register was chosen for the instruction.
     pub free_before: RegisterSet,
-    /// Registers in which sources that need a register may be: all usable ones except those of fixed arguments, which are overwritten by
-    /// the argument copies before the instruction reads its sources.
+    /// Registers in which sources without a fixed register may be: all usable ones except those of fixed arguments, because the copies of
+    /// the arguments overwrite these before the instruction reads its sources.
     pub source_registers: RegisterSet,
-    /// Registers that the instruction or its argument copies overwrite: fixed arguments, fixed results, call clobbers.
+    /// Registers that the instruction or the copies of its arguments overwrite: those of fixed arguments, fixed results and call clobbers.
     pub clobbered: RegisterSet,
     /// The sources that have to be in fixed registers when the instruction executes.
     pub arguments: Vec<Argument>,
@@ -114,7 +116,7 @@ impl InstState {
         self.uses.iter().find(|used| used.value == value)
     }
 
-    /// Returns whether the instruction reads a value in registers, so that the value must stay in registers until then.
+    /// Returns whether a value must be in registers when the instruction executes, because an operand without a fixed register reads it.
     pub fn is_pinned(&self, value: Value) -> bool {
         self.use_of(value).is_some_and(|used| used.needs_register)
     }
@@ -129,13 +131,13 @@ impl InstState {
         self.dies(value) || self.dropped.contains(&value)
     }
 
-    /// Returns whether the instruction reads and writes no register of the file.
+    /// Returns whether the instruction reads and writes no register of the register file being allocated.
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty() && self.results.is_empty() && self.arguments.is_empty() && self.clobbered == RegisterSet::EMPTY
     }
 
-    /// Records that a value moves from register `from` to `to` before the instruction. All these moves are one parallel copy, so a value
-    /// that moves twice keeps its first source and gets the last destination, and a value that is reloaded is reloaded into the last
+    /// Records that a value moves from register `from` to `to` before the instruction. All these moves are one parallel copy. So a value
+    /// that moves twice gets one move from its first source to its last destination, and a value that is reloaded is reloaded into its last
     /// destination.
     pub fn note_move(&mut self, value: Value, from: Reg, to: Reg) {
         if let Some(used) = self.uses.iter_mut().find(|used| used.value == value && used.register.is_some()) {
@@ -158,7 +160,7 @@ impl InstState {
 }
 
 impl Assigner<'_> {
-    /// Collects the uses, results and fixed operands of an instruction. No register is chosen yet.
+    /// Collects the values that an instruction reads and writes, and its operands in fixed registers. No register is chosen yet.
     pub(crate) fn new_inst_state(&mut self, file_inst: FileInst) -> InstState {
         let inst = file_inst.inst;
         let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
@@ -201,7 +203,7 @@ impl Assigner<'_> {
         }
     }
 
-    /// Lists the results of the instruction that belong to the register file.
+    /// Lists the results of the instruction that belong to the register file being allocated.
     fn find_result_states(&self, file_inst: FileInst) -> SmallVec<[ResultState; 2]> {
         let mut found = SmallVec::new();
         let mut writes = self.inputs.liveness.writes(file_inst).iter();
@@ -216,8 +218,8 @@ impl Assigner<'_> {
         found
     }
 
-    /// Lists the arguments in fixed registers, and sets `needs_register` of the values that other operands read. The unfixed operands
-    /// of `KEEP` only extend live ranges, so they need no register.
+    /// Lists the arguments in fixed registers, and sets `needs_register` of the values that other operands read. Operands of `KEEP` without
+    /// a fixed register only extend live ranges, so they need no register.
     fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[Use; 6]>, arguments: &mut Vec<Argument>) {
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let mut require = |value: Value| uses.iter_mut().filter(|used| used.value == value).for_each(|used| used.needs_register = true);
@@ -245,13 +247,13 @@ impl Assigner<'_> {
         AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
     }
 
-    /// Returns the source that is tied to a result; `None` if there is none.
+    /// Returns the source that is tied to a result, that is, shares the register of the result; `None` if there is none.
     pub(crate) fn tied_source(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
         self.function.tied_to(state.inst, result.operand).copied()
     }
 
-    /// Returns the first register of the source `tied` if its result can inherit the registers: the source dies at the instruction, has the
-    /// same width, starts at a multiple of the result's alignment, and no other result has these registers. Otherwise `None`.
+    /// Returns the first register of the source `tied` if its result can take over these registers: the source dies at the instruction, has
+    /// the width of the result, starts at a multiple of the result's alignment, and no other result has these registers. Otherwise `None`.
     pub(crate) fn inheritable_register(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<Reg> {
         let part = part_in_file(self.function, tied, self.inputs.file)?;
         let used = state.use_of(part.value)?;
@@ -266,7 +268,7 @@ impl Assigner<'_> {
         self.function.insts[state.inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
     }
 
-    /// Moves a value to the registers starting at `to` before the instruction.
+    /// Records that a value moves to the registers starting at `to` before the instruction.
     pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
         if let Some(from) = self.registers.vacate(value) {
             self.registers.occupy(value, to);
@@ -274,13 +276,14 @@ impl Assigner<'_> {
         }
     }
 
-    /// Drops a value before the instruction. If a move of the value was recorded for this instruction, it is removed.
+    /// Drops (evicts) a value before the instruction. If a move of the value was recorded for this instruction, the move is removed.
     pub(crate) fn drop_before(&mut self, state: &mut InstState, value: Value) {
         state.moved.retain(|moved| moved.value != value);
         self.drop_value(value);
     }
 
-    /// Returns the registers that are free when results are written: those that are free now, and those of sources that die here.
+    /// Returns the registers that are free when the instruction writes its results: those that are free already, and those of sources, or
+    /// parts of sources, that the instruction reads last.
     pub(crate) fn free_for_results(&self, state: &InstState) -> RegisterSet {
         let mut after = self.registers.free;
         if self.writes_while_reading(state) {

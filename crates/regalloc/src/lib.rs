@@ -98,18 +98,19 @@ pub use registers::{Reg, RegisterSet};
 
 use crate::assigner::Assigner;
 
-/// The register files that are allocated before the general registers, in this order. Values of a file are spilled to a file that is
-/// allocated after it.
+/// The register files that are allocated before the general registers, in this order. Values of a register file are spilled to one that is
+/// allocated later.
 const FILES_BEFORE_GENERAL: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence];
 
 /// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Number of general registers up to which an allocation with bank preferences is used at once. Above it, the allocation is compared with
-/// one without bank preferences, because more registers may lower the occupancy.
+/// Number of general registers up to which an allocation with bank preferences is accepted without comparison. Above it, the allocation is
+/// compared with one without bank preferences, because more registers may lower the occupancy.
 const MAX_UNCOMPARED_REGISTERS: u32 = 24;
 
-/// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
+/// Replaces the SSA values of a function by physical registers, and inserts spill code where there are not enough registers. Returns the
+/// resources that the allocated function uses.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {
     if !function.is_ssa {
         return Err(AllocateError::Invalid("the function is not in SSA form".into()));
@@ -150,7 +151,8 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
 }
 
-/// Assigns the general registers, the last file, and deletes the pseudo operations. Returns the resources that all files use.
+/// Assigns the general registers, which are allocated last, and deletes the pseudo operations. Returns the resources that the function uses
+/// in all register files.
 fn allocate_general_registers(mut assigner: Assigner<'_>) -> Result<Allocation, AllocateError> {
     assigner.allocate_current_file()?;
     let mut allocation = Allocation::default();

@@ -5,12 +5,12 @@ use std::ops::Range;
 use oriole_ir::Block;
 use oriole_support::IndexVec;
 
-/// A range of indices in a vector, such as that of a block's items.
+/// The range that the items of one list occupy in a vector of several lists.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ListRange {
-    /// The first index.
+    /// Index of the first item.
     start: u32,
-    /// The index after the last one.
+    /// Index after the last item.
     end: u32,
 }
 
@@ -54,7 +54,7 @@ impl<T> BlockLists<T> {
         self.ranges.resize(blocks, ListRange::default());
     }
 
-    /// Sets the list of a block to the items that `append` appends to its argument.
+    /// Sets the list of a block to the items that `append` appends to the vector it is given.
     pub fn fill(&mut self, block: Block, append: impl FnOnce(&mut Vec<T>)) {
         let start = self.items.len();
         append(&mut self.items);

@@ -27,22 +27,22 @@ use crate::operands::{fixed_constant_file, phi_source};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-/// Width of the narrowest tuples whose registers are freed one by one, in registers ([`crate::dead_parts`]). The halves of pairs are mostly
-/// read together.
+/// Width in registers of the narrowest tuples whose registers are freed one by one after their last reads ([`crate::dead_parts`]). The
+/// halves of pairs are mostly read together.
 pub(crate) const MIN_SPLIT_TUPLE_WIDTH: u8 = 4;
 
-/// Length of an edge out of a loop in next-use distances, in instructions.
+/// Number of instructions that an edge out of a loop counts for in next-use distances.
 const LOOP_EXIT_DISTANCE: u32 = 100_000;
 
-/// The next use of a value: the position of the instruction in the current block, or an estimate of its distance from the start of the
-/// block in instructions if it is in another block. Nearer uses compare less; [`NextUse::NEVER`] is the greatest.
+/// The next use of a value. If it is in the current block: its position there. Otherwise: an estimate of its distance from the start of the
+/// current block, in instructions. Nearer uses compare less; [`NextUse::NEVER`] is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct NextUse(u32);
 
 impl NextUse {
     /// There is no next use: the value is dead.
     pub const NEVER: NextUse = NextUse(u32::MAX);
-    /// The farthest next use of a live value; larger distances are reduced to it, so that sums do not overflow.
+    /// The farthest next use of a live value, in instructions. Larger distances are reduced to it, so that sums do not overflow.
     const FARTHEST: NextUse = NextUse(1 << 30);
 
     /// Returns the next use at a position of the current block.
@@ -70,7 +70,7 @@ impl NextUse {
         self.0.saturating_sub(position)
     }
 
-    /// Returns the next use relative to a point `instructions_earlier` instructions earlier.
+    /// Returns the next use as seen from a point `instructions_earlier` instructions earlier: the distance grows by that number.
     fn relative_to_earlier(self, instructions_earlier: u32) -> NextUse {
         NextUse(self.0.saturating_add(instructions_earlier))
     }
@@ -81,24 +81,24 @@ impl NextUse {
 pub(crate) struct ValueAccess {
     /// The value that is read or written.
     pub value: Value,
-    /// The next use of the value after the instruction.
+    /// The next use of the value after this instruction.
     pub next_use: NextUse,
 }
 
-/// An instruction that the allocation of the current register file has to handle: one with an operand of the file, or a call.
+/// An instruction that the allocation of the current register file has to handle: one with an operand of that register file, or a call.
 #[derive(Clone, Copy)]
 pub(crate) struct FileInst {
     /// Position of the instruction in its block.
     pub position: u32,
-    /// The instruction.
+    /// The instruction itself.
     pub inst: Inst,
-    /// Whether the instruction has tied operands of any file.
+    /// Whether the instruction has tied operands (a source that shares the register of a result) in any register file.
     pub has_tied: bool,
-    /// Whether the instruction has operands in fixed registers of any file.
+    /// Whether the instruction has operands in fixed registers, in any register file.
     pub has_fixed: bool,
-    /// The values of the file that the instruction reads: a range of `Liveness::accesses`.
+    /// The values of the register file that the instruction reads: a range of `Liveness::accesses`.
     reads: ListRange,
-    /// The values of the file that the instruction writes: a range of `Liveness::accesses`.
+    /// The values of the register file that the instruction writes: a range of `Liveness::accesses`.
     writes: ListRange,
 }
 
@@ -121,29 +121,30 @@ impl RegFileSet {
     }
 }
 
-/// Liveness of the values of one register file. Vectors indexed by value are kept from file to file: each value belongs to one file.
+/// Liveness and next uses of the values of one register file. Vectors indexed by value are kept from one register file to the next, since
+/// each value belongs to one file.
 #[derive(Clone, Default)]
 pub(crate) struct Liveness {
     /// For each block: the instructions that the allocation of the current register file has to handle.
     insts: BlockLists<FileInst>,
-    /// For each entry of `insts`: the values of the file that it reads, then those that it writes.
+    /// For each entry of `insts`: the values of the register file that the instruction reads, then those that it writes.
     accesses: Vec<ValueAccess>,
-    /// For each block: the values of the file that are live at its start.
+    /// For each block: the values of the register file that are live at its start.
     live_in: LiveIn,
-    /// For each entry of `live_in`: the next use, relative to the start of the block.
+    /// For each entry of `live_in`: the next use of the value, as a distance from the start of the block.
     first_uses: Vec<NextUse>,
-    /// For each block: the values that phis of its successors read at its end, with the blocks of the phis.
+    /// For each block: the values that phis of its successors read at its end, each with the block that the phi is in.
     phi_sources: BlockLists<(Block, Value)>,
-    /// For each block: its register pressure, the maximum number of registers that are live at once, if no value is dropped.
+    /// For each block: its register pressure, the maximum number of registers that would be live at once if no value were evicted.
     pub pressure: IndexVec<Block, u32>,
     /// For each instruction: the register files of its operands ([`files_of`]); `None` if not computed yet.
     operand_files: IndexVec<Inst, Option<RegFileSet>>,
     /// For each value: the block that defines it; `None` if its definition was not found.
     defined_in: IndexVec<Value, Option<Block>>,
-    /// For each value: the last block in which an upward-exposed use was found (one before any definition in the block); `None` if there
+    /// For each value: the last visited block with an upward-exposed use of it (a use before any definition in the block); `None` if there
     /// was none.
     last_exposed_in: IndexVec<Value, Option<Block>>,
-    /// For each value: scratch space for next uses; all [`NextUse::NEVER`] outside of the functions that use it.
+    /// For each value: space for next uses while a function computes them; all entries are [`NextUse::NEVER`] between such functions.
     scratch_next_uses: IndexVec<Value, NextUse>,
 }
 
@@ -185,22 +186,23 @@ impl Liveness {
         Ok(())
     }
 
-    /// Returns the instructions of a block that the allocation of the file has to handle.
+    /// Returns the instructions of a block that the allocation of the current register file has to handle.
     pub fn file_insts_of(&self, block: Block) -> &[FileInst] {
         self.insts.get(block)
     }
 
-    /// Returns the instructions of all blocks that the allocation of the file has to handle.
+    /// Returns the instructions of all blocks that the allocation of the current register file has to handle.
     pub fn file_insts(&self) -> &[FileInst] {
         self.insts.all_items()
     }
 
-    /// Returns the values of the file that an instruction reads; none for phis, which read at the ends of the predecessors.
+    /// Returns the values of the register file that an instruction reads; none for phis, whose sources are read at the ends of the
+    /// predecessors.
     pub fn reads(&self, file_inst: FileInst) -> &[ValueAccess] {
         &self.accesses[file_inst.reads.range()]
     }
 
-    /// Returns the values of the file that an instruction writes.
+    /// Returns the values of the register file that an instruction writes.
     pub fn writes(&self, file_inst: FileInst) -> &[ValueAccess] {
         &self.accesses[file_inst.writes.range()]
     }
@@ -210,17 +212,18 @@ impl Liveness {
         self.live_in.of(block)
     }
 
-    /// Returns, for each value of [`Liveness::live_in`], its next use, relative to the start of the block.
+    /// Returns the next use of each value of [`Liveness::live_in`], in the same order, as a distance from the start of the block.
     pub fn first_uses(&self, block: Block) -> &[NextUse] {
         &self.first_uses[self.live_in.range(block)]
     }
 
-    /// Forgets the cached register files of an instruction's operands, because one operand was replaced by one of another file.
+    /// Forgets the cached set of register files of an instruction's operands, because an operand was replaced by one of another register
+    /// file.
     pub fn forget_operand_files(&mut self, inst: Inst) {
         self.operand_files[inst] = None;
     }
 
-    /// Lists the instructions that the allocation of the file has to handle, and their operands of the file.
+    /// Lists the instructions that the allocation of a register file has to handle, and their operands in that register file.
     fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
         self.accesses.clear();
         self.operand_files.resize(function.insts.len(), None);
@@ -277,9 +280,9 @@ impl Liveness {
         }
     }
 
-    /// Computes the next uses of live-in values at the starts of blocks.
+    /// Computes, for each block and each value that is live at its start, the distance to the next use.
     fn compute_first_uses(&mut self, function: &Function, flow: &Flow) {
-        // First the next uses in the block itself, which are exact and do not change afterwards.
+        // First the next uses in the block itself, which are exact and not changed later.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
         let mut nearest = std::mem::take(&mut self.scratch_next_uses);
         for &block in flow.reverse_post_order() {
@@ -312,8 +315,8 @@ impl Liveness {
         self.scratch_next_uses = nearest;
     }
 
-    /// Finds the next use after a block, relative to the start of the block, of each value live at its end. Writes it into `nearest` and
-    /// calls `visit` once for each such value.
+    /// For each value that is live at the end of a block, finds its next use after the block, as a distance from the start of the block.
+    /// Writes the distance into `nearest` and calls `visit` once for each such value.
     fn find_uses_after_block(
         &self,
         function: &Function,
@@ -353,7 +356,8 @@ impl Liveness {
         }
     }
 
-    /// Computes the next uses of all operands and the register pressure of all blocks, by a backward walk through each block.
+    /// Computes the next use of each value after each instruction that accesses it, and the register pressure of all blocks, by a backward
+    /// walk through each block.
     fn compute_next_uses(&mut self, function: &Function, flow: &Flow) {
         self.pressure.clear();
         self.pressure.resize(function.blocks.len(), 0);
@@ -408,8 +412,8 @@ impl Liveness {
     }
 }
 
-/// Returns the register files of an instruction's operands; all files for a call. Callers keep the result of the first call, so that it
-/// includes files whose operands have become physical registers since.
+/// Returns the register files of an instruction's operands; all register files for a call. Callers cache the result before the first file
+/// is allocated, so that it includes files whose operands have become physical registers since.
 fn files_of(function: &Function, inst: Inst) -> RegFileSet {
     let data = &function.insts[inst];
     let mut files = if data.is_machine(Opcode::CALL) { RegFileSet::ALL } else { RegFileSet::NONE };
@@ -427,8 +431,8 @@ fn files_of(function: &Function, inst: Inst) -> RegFileSet {
     files
 }
 
-/// Returns the [`FileInst`] of an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of
-/// the file.
+/// Returns the [`FileInst`] of an instruction and appends the values of the register file that it accesses to `accesses`. `None` for a phi
+/// that defines no value of the register file.
 fn collect_file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
     let data = &function.insts[inst];
     let (results, sources) = function.operands(inst).split_at(data.result_count());

@@ -14,13 +14,13 @@ use crate::register_file::Window;
 use crate::registers::{Reg, RegisterSet};
 
 impl Assigner<'_> {
-    /// Frees an aligned window of registers for a value of `class` before the instruction: the values in it move or are dropped. Returns
-    /// the first register of the window; `None` if every window holds a source of the instruction.
+    /// Frees an aligned window (consecutive registers) for a value of `class` before the instruction: the values in the window are moved or
+    /// dropped (evicted). Returns the first register of the window; `None` if every window holds a source of the instruction.
     pub(crate) fn make_room(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
         let within = state.source_registers.without(&state.result_registers);
         let spare = self.registers.free.and(&within).count();
-        // With enough free registers the file is only fragmented, and moves are cheaper than spills. The count ignores alignment, so a
-        // value in the chosen window may still find no gap; the loop below then drops it.
+        // With enough free registers the register file is only fragmented, and moves are cheaper than spills. The count ignores alignment,
+        // so a value in the chosen window may still find no gap; the loop below then drops (evicts) it.
         let is_fragmented = spare >= u32::from(class.width);
         let Window { first, .. } = self.registers.cheapest_window(class, &within, |mut values| {
             values.try_fold(0, |cost, value| {
@@ -40,11 +40,12 @@ impl Assigner<'_> {
         Some(first)
     }
 
-    /// Frees an aligned window of registers for a result of `class` and returns its first register. A live value in the window moves before
-    /// the instruction, or is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read
-    /// before the result is written.
+    /// Frees an aligned window (consecutive registers) for a result of `class` and returns its first register; `None` if that is
+    /// impossible. A live value in the window moves before the instruction, or is dropped (evicted) at the instruction. Unlike in
+    /// [`Assigner::make_room`], sources may be dropped, since they are read before the result is written.
     ///
-    /// A value with home registers ([`crate::accumulators`]) gets these, and pieces of other accumulators in them are dropped.
+    /// If the result has home registers ([`crate::accumulators`]), the window is `home`, and pieces of other accumulators in it are
+    /// dropped.
     pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class, home: Option<Reg>) -> Option<Reg> {
         let mut within = self.registers.usable.without(&state.result_registers);
         if let Some(home) = home {
@@ -62,8 +63,8 @@ impl Assigner<'_> {
                 drops += self.drop_cost(value, state.position);
                 shifted += u32::from(self.class_of(value).width);
             }
-            // If enough registers are free, all values of the window can probably be moved. To move one register costs 1, to drop a value
-            // at least 16, so moves of fewer than 16 registers are preferred to any drop.
+            // If enough registers are free, all values of the window can probably be moved. Moving one register costs 1 and dropping
+            // (evicting) a value at least 16, so moves of fewer than 16 registers are preferred to any drop.
             Some(if shifted <= spare { u64::from(shifted) } else { drops })
         })?;
         let mut window = RegisterSet::EMPTY;

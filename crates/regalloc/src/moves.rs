@@ -20,7 +20,7 @@
 
 use crate::registers::Reg;
 
-/// A move between two registers of one file.
+/// A move between two registers of one register file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Move {
     /// The register that is written.
@@ -30,7 +30,8 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    /// Returns the moves that copy a tuple of `count` registers.
+    /// Returns the moves, one for each register, that copy a tuple of `count` registers from the registers starting at `from` to those
+    /// starting at `to`.
     pub fn tuple(to: Reg, from: Reg, count: u8) -> impl Iterator<Item = Move> {
         to.tuple(count).zip(from.tuple(count)).map(|(to, from)| Move { to, from })
     }
@@ -45,11 +46,11 @@ pub(crate) enum CopyStep {
     Swap(Reg, Reg),
 }
 
-/// The moves of a parallel copy that are still to be made. Register numbers are below 256.
+/// The moves of a parallel copy that are not made yet. Register numbers are below 256.
 struct PendingMoves {
-    /// For each register: the source of the move to it; `None` if there is no such move.
+    /// For each register: the source of the pending move into it; `None` if there is no such move.
     source: [Option<Reg>; 256],
-    /// For each register: the number of pending moves that read it.
+    /// For each register: the number of pending moves whose source it is.
     readers: [u16; 256],
 }
 
@@ -65,22 +66,22 @@ impl PendingMoves {
         pending
     }
 
-    /// Returns the source of the move to a register; `None` if there is no such move.
+    /// Returns the source of the pending move into a register; `None` if there is no such move.
     fn source(&self, to: Reg) -> Option<Reg> {
         self.source[usize::from(to.number())]
     }
 
-    /// Removes the move to a register and returns its source; `None` if there is no such move.
+    /// Removes the pending move into a register and returns its source; `None` if there is no such move.
     fn remove(&mut self, to: Reg) -> Option<Reg> {
         self.source[usize::from(to.number())].take()
     }
 
-    /// Returns whether the move to a register can be made: it exists, and no pending move reads the register.
+    /// Returns whether the pending move into a register can be made now: it exists, and no pending move reads the register.
     fn is_ready(&self, to: Reg) -> bool {
         self.source(to).is_some() && self.readers[usize::from(to.number())] == 0
     }
 
-    /// Makes all moves that are not part of a cycle, each as soon as no pending move reads its destination.
+    /// Appends to `steps` all moves that are not part of a cycle, each after all moves that read its destination.
     fn make_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<CopyStep>) {
         let mut ready: Vec<Reg> = moves.iter().rev().map(|one| one.to).filter(|&to| self.is_ready(to)).collect();
         while let Some(to) = ready.pop() {
@@ -93,8 +94,8 @@ impl PendingMoves {
         }
     }
 
-    /// Makes the moves of the cycle through `start`: saves the content of `start` in `scratch`, makes the other moves, then copies from
-    /// `scratch`.
+    /// Appends the moves of the cycle through `start` to `steps`: one that saves the content of `start` in `scratch`, then the other moves,
+    /// then one from `scratch`.
     fn break_cycle(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
         steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;
@@ -104,8 +105,8 @@ impl PendingMoves {
         }
     }
 
-    /// Makes the moves of the cycle through `start` by swaps. After each swap of `to` and `from`, `to` has its final content, and `from`
-    /// has the previous content of `to`.
+    /// Appends the moves of the cycle through `start` to `steps`, as swaps. After each swap of `to` and `from`, `to` has its final content,
+    /// and `from` has the previous content of `to`.
     fn break_cycle_by_swaps(&mut self, start: Reg, steps: &mut Vec<CopyStep>) {
         let mut to = start;
         while let Some(from) = self.remove(to).filter(|&from| from != start) {

@@ -58,8 +58,8 @@ fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
     Ok(())
 }
 
-/// Removes the guard of a copy or pack without a tied operand. Its result is undefined where the guard is false, so the copy may be
-/// made unconditionally.
+/// Removes the guard of a copy or pack without a tied operand (an old value that is kept where the guard is false). The result is then
+/// undefined where the guard is false, so the copy may be made unconditionally.
 fn drop_unneeded_guard(function: &mut Function, inst: Inst) {
     let is_copy = function.insts[inst].is(Pseudo::Copy) || function.insts[inst].is(Pseudo::Pack);
     if is_copy && !function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_))) {

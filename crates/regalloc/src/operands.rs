@@ -4,7 +4,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Part, RegFile, Role
 
 use crate::registers::Reg;
 
-/// Returns an operand of `count` consecutive physical registers.
+/// Returns an operand that names `count` consecutive physical registers starting at `first`.
 pub(crate) fn register(file: RegFile, first: Reg, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file, first: first.number(), count })
 }
@@ -18,12 +18,14 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns the value, or part of a value, that an operand names; `None` if it belongs to another register file or is not a value.
+/// Returns the value, or part of a value, that an operand names; `None` if it belongs to a register file other than `file`, or if the
+/// operand is not a value.
 pub(crate) fn part_in_file(function: &Function, operand: &Operand, file: RegFile) -> Option<Part> {
     operand.part().filter(|part| function.values[part.value].file == file)
 }
 
-/// Returns the register file of a fixed operand that is a constant and has to be copied into its register; `None` for other operands.
+/// Returns the register file of an operand that is a constant but must be in a fixed register, so that the constant has to be copied there;
+/// `None` for other operands.
 pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<RegFile> {
     match (operand.role, operand.kind) {
         (Role::Fixed(_), OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_)) => Some(RegFile::General),
@@ -32,7 +34,7 @@ pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<RegFile> {
     }
 }
 
-/// Returns the number of registers that an operand fills as a source of a pack; 1 for a constant.
+/// Returns the number of registers of an operand: those that it fills in the result of a pack. A constant fills 1.
 pub(crate) fn operand_width(operand: &Operand) -> u8 {
     match operand.kind {
         OperandKind::Value(part) => part.count,
@@ -41,9 +43,9 @@ pub(crate) fn operand_width(operand: &Operand) -> u8 {
     }
 }
 
-/// Returns register `number` of an operand, counted from 0, as an operand of one register. An integer is 64 bits wide: register 0 has the
-/// low half, register 1 the high half, further registers are zero. Register `number` of a constant-bank operand is 4 * `number` bytes
-/// later.
+/// Returns register `number` of an operand (counted from 0) as an operand of one register. An integer is 64 bits wide: register 0 has the
+/// low half, register 1 the high half, further registers are zero. For an operand in a constant bank, the result is the 4-byte word
+/// `number` words after it.
 pub(crate) fn single_register(operand: &Operand, number: u8) -> Operand {
     let kind = match operand.kind {
         OperandKind::Value(part) => OperandKind::Value(Part { value: part.value, first: part.first + number, count: 1 }),
@@ -61,7 +63,7 @@ pub(crate) fn is_zero(operand: &Operand) -> bool {
     operand.integer() == Some(0) || matches!(operand.kind, OperandKind::Zero(_))
 }
 
-/// Returns the source of a phi for a predecessor; an undefined operand if the phi has none.
+/// Returns the source of a phi for the predecessor `from`; an undefined operand if the phi has none.
 pub(crate) fn phi_source(function: &Function, phi: Inst, from: Block) -> Operand {
     let mut pairs = function.sources(phi).chunks_exact(2);
     let pair = pairs.find(|pair| pair[1].kind == OperandKind::Block(from));

@@ -9,9 +9,9 @@ use oriole_ir::{Inst, RegFile};
 pub struct Allocation {
     /// The number of the highest general register in use, plus one.
     pub registers_used: u32,
-    /// The number of the highest uniform register in use, plus one.
+    /// The number of the highest uniform register in use, plus one; 0 if none is used.
     pub uniform_used: u32,
-    /// The number of the highest convergence barrier in use, plus one.
+    /// The number of the highest convergence barrier (register B0 to B15) in use, plus one; 0 if none is used.
     pub barriers_used: u32,
     /// Sum of the sizes in bytes of all spill stores in the code. Each instruction is counted once, regardless of how often it is executed.
     pub spill_store_bytes: u32,
@@ -19,7 +19,8 @@ pub struct Allocation {
     pub spill_load_bytes: u32,
     /// Size of the frame in local memory (variables and spill slots), in bytes.
     pub frame_bytes: u32,
-    /// Each guarded `COPY` with the moves that replace it, one for each register, in order. The checker reads it.
+    /// For each guarded `COPY`: the moves that replace it, one for each register, in ascending order. The verifier ([`crate::check`]) needs
+    /// this list.
     pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
 }
 
@@ -28,21 +29,21 @@ pub struct Allocation {
 pub enum AllocateError {
     /// An instruction needs more registers at once than there are.
     Limit {
-        /// The instruction.
+        /// The instruction that needs too many registers.
         inst: Inst,
-        /// The register file.
+        /// The register file that has too few registers.
         file: RegFile,
-        /// Number of registers of the file that may be used.
+        /// Number of registers of this register file that may be used.
         available: u32,
     },
     /// A copy that no instruction of the target can make.
     Unsupported {
-        /// The instruction.
+        /// The instruction whose allocation needs the copy.
         inst: Inst,
-        /// The copy that would be needed.
+        /// A description of the copy that would be needed.
         copy: String,
     },
-    /// The function is not in SSA form.
+    /// The input is not a valid function in SSA form; the text says why.
     Invalid(String),
 }
 

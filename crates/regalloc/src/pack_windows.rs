@@ -22,10 +22,11 @@ use crate::liveness::Liveness;
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of elements whose registers are set aside at the same time. Bounds the time to choose a register.
+/// Maximum number of elements of tuples whose registers are kept free at the same time. Bounds the time to choose a register.
 const MAX_SET_ASIDE_ELEMENTS: usize = 64;
 
-/// A source of a `PACK` that is defined in the same block: its value, its offset from the start of the tuple and its width, in registers.
+/// A source of a `PACK` (which builds a tuple) that is defined in the same block: its value, its offset from the start of the tuple and its
+/// width, in registers.
 #[derive(Clone, Copy)]
 struct Element {
     value: Value,
@@ -40,40 +41,41 @@ struct Element {
 struct Pack {
     /// Register class of the tuple.
     class: Class,
-    /// The elements that the block defines.
+    /// Those sources of the pack that are defined in the block.
     elements: Vec<Element>,
-    /// Whether an element of the pack has registers, which determine those of the whole tuple.
+    /// Whether an element of the tuple has registers already, which determine the registers of the whole tuple.
     has_window: bool,
 }
 
-/// Registers that are set aside for an element of a tuple until the element is defined.
+/// Registers that are kept free for an element of a tuple until the element is defined.
 #[derive(Clone)]
 struct SetAsideRegisters {
     /// The value of the element.
     value: Value,
-    /// The first register that is set aside.
+    /// The first register that is kept free.
     register: Reg,
-    /// The number of registers that are set aside.
+    /// The number of registers that are kept free.
     width: u8,
     /// Position of the instruction that defines the element.
     position: u32,
 }
 
-/// The packs of the block that is being walked, and the registers set aside for their elements.
+/// The `PACK`s (instructions that build a tuple) of the current block, and the registers that are kept free for their elements.
 #[derive(Clone, Default)]
 pub(crate) struct PackWindows {
-    /// The packs of the block.
+    /// The `PACK`s of the current block.
     packs: Vec<Pack>,
-    /// For each element, the index of its pack in `packs` and its offset from the start of the tuple in registers.
+    /// For each element of a tuple: the index of its pack in `packs`, and the offset of the element from the start of the tuple in
+    /// registers.
     pack_of: FxHashMap<Value, (usize, u8)>,
-    /// The registers that are set aside.
+    /// The registers that are kept free for elements of tuples at the current position.
     set_aside: Vec<SetAsideRegisters>,
     /// For each value that the block defines, the position of its last use; `u32::MAX` if it lives beyond the block.
     last_uses: FxHashMap<Value, u32>,
 }
 
 impl PackWindows {
-    /// Finds the packs of general registers in a block, which has `length` instructions.
+    /// Finds the packs (instructions that build a tuple) of general registers in a block, which has `length` instructions.
     pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, block: Block, length: u32, file: RegFile) {
         self.packs.clear();
         self.pack_of.clear();
@@ -101,8 +103,8 @@ impl PackWindows {
         }
     }
 
-    /// Adds the pack `inst`; `defined_at` has the positions at which values of the block are defined. An element of two packs belongs to
-    /// the first.
+    /// Adds the pack `inst`, which builds a tuple; `defined_at` has the positions at which values of the block are defined. A value that is
+    /// an element of two packs belongs to the first one.
     fn add_pack(&mut self, function: &Function, inst: oriole_ir::Inst, defined_at: &FxHashMap<Value, u32>, file: RegFile) {
         let Some(result) = function.results(inst)[0].value().filter(|&value| function.values[value].file == file) else { return };
         let number = self.packs.len();
@@ -123,7 +125,8 @@ impl PackWindows {
         self.packs.push(Pack { class: function.values[result], elements, has_window: false });
     }
 
-    /// Returns the registers that are set aside for other elements which are defined while `value` is live; `None` if there are none.
+    /// Returns the registers that are kept free for elements of tuples which will be defined while `value` is live; `None` if there are
+    /// none.
     pub fn registers_to_avoid(&self, value: Value) -> Option<RegisterSet> {
         if self.set_aside.is_empty() {
             return None;
@@ -136,16 +139,16 @@ impl PackWindows {
         (avoided != RegisterSet::EMPTY).then_some(avoided)
     }
 
-    /// Returns the class of the tuple that contains `value` and the offset of `value` in it, if no element of the tuple has registers yet;
-    /// otherwise `None`.
+    /// Returns the register class of the tuple that will contain `value`, and the offset of `value` in it in registers, if no element of
+    /// the tuple has registers yet; otherwise `None`.
     pub fn tuple_to_place(&self, value: Value) -> Option<(Class, u8)> {
         let &(number, offset) = self.pack_of.get(&value)?;
         let pack = &self.packs[number];
         (!pack.has_window).then_some((pack.class, offset))
     }
 
-    /// Records the first register of a value that is being defined. If it is the first element of a tuple to get registers, sets aside the
-    /// registers of the other elements, as far as they are free.
+    /// Records the first register of a value that is being defined. If the value is the first element of a tuple to get registers, the
+    /// registers for the other elements are kept free from now on, as far as they are free.
     pub fn note_definition(&mut self, value: Value, register: Reg, free: &RegisterSet) {
         self.set_aside.retain(|one| one.value != value);
         let Some(&(number, offset)) = self.pack_of.get(&value) else { return };

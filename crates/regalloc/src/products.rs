@@ -28,12 +28,14 @@ use crate::environment::Environment;
 use crate::operands::operand_width;
 use crate::pressure::general_pressure;
 
-/// Number of registers that must stay free in the loop around a matrix product, and in later blocks in which its operands are kept.
+/// Number of general registers that must stay free in the loop around an asynchronous matrix product and in the blocks up to the wait for
+/// it; with fewer, its operands are kept in registers only up to the end of its own block.
 const SPARE_REGISTERS: u32 = 16;
-/// Maximum number of blocks, after the block of a matrix product, in which the operands of the product are kept in registers.
+/// Maximum number of blocks after the block of a matrix product in which the operands of the product are kept in registers, because it may
+/// still be running.
 const MAX_KEEPING_BLOCKS: usize = 16;
 
-/// Prepares all blocks with asynchronous matrix products; see the module description.
+/// Moves packs and extends live ranges around asynchronous matrix products in all blocks; see the module description.
 pub(crate) fn run(function: &mut Function, env: &Environment) {
     let mut running_at_end: Vec<(Block, Vec<Operand>)> = Vec::new();
     for block in function.layout.clone() {
@@ -63,8 +65,8 @@ pub(crate) fn run(function: &mut Function, env: &Environment) {
     }
 }
 
-/// Returns the position in a block of the first wait after which no matrix product from before the block runs: at most as many product
-/// groups may be pending after it as have ended in the block. Returns the number of instructions if there is none.
+/// Returns the position in a block of the first wait after which no matrix product from before the block runs. Such a wait allows no more
+/// product groups to be running than have ended in the block before it. Returns the number of instructions if there is no such wait.
 pub(crate) fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
     let mut groups = 0;
     let is_full_wait = |&inst: &Inst| {
@@ -74,12 +76,12 @@ pub(crate) fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
     insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
 
-/// Returns the later blocks that `block` dominates, up to the first wait for the matrix products that run at the end of `block`. Each has
-/// the position of the wait or, without one, of the first terminator. A `KEEP` is to be inserted at all these positions, so that it is the
-/// next use of the operands everywhere.
+/// Returns the blocks after `block` that it dominates, up to the first wait for the matrix products that run at the end of `block`. Each
+/// comes with the position of the wait or, without one, of the first terminator. A `KEEP` is to be inserted at all these positions, so that
+/// it is the next use of the operands on every path.
 fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominators, block: Block) -> Vec<(Block, usize)> {
     let mut found: Vec<(Block, usize)> = Vec::new();
-    // Blocks at whose end the matrix products still run, and whose successors are to be visited.
+    // Blocks at whose end the matrix products still run and whose successors are not visited yet.
     let mut open = vec![block];
     while let Some(before) = open.pop() {
         for &later in flow.successors(before) {
@@ -99,7 +101,8 @@ fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, dominators: &Domin
     found
 }
 
-/// Inserts a `KEEP` of the operands `running` at a position of a block, or adds them to a `KEEP` directly before that position.
+/// Inserts a `KEEP` (a pseudo operation that extends live ranges) of the operands `running` at a position of a block, or adds them to a
+/// `KEEP` directly before that position.
 fn insert_keep(function: &mut Function, block: Block, position: usize, running: &[Operand]) {
     let insts = &function.blocks[block].insts;
     let last = position.checked_sub(1).map(|at| insts[at]).filter(|&inst| function.insts[inst].is(Pseudo::Keep));
@@ -115,7 +118,8 @@ fn insert_keep(function: &mut Function, block: Block, position: usize, running: 
     function.blocks[block].insts.insert(position, keep);
 }
 
-/// Returns whether an instruction is a matrix product without a result, which only ends a group of matrix products.
+/// Returns whether an instruction is a matrix product without a result, which only ends a group of matrix products that are waited for
+/// together.
 pub(crate) fn is_group_end(function: &Function, inst: Inst) -> bool {
     function.is_warpgroup_product(inst) && function.defined(inst).next().is_none()
 }
@@ -127,20 +131,21 @@ fn product_operands(function: &Function, inst: Inst, with_accumulator: bool) -> 
     values.filter(|&value| function.values[value].file == RegFile::General)
 }
 
-/// Returns the number of groups of matrix products that may still be running after a `WARPGROUP.DEPBAR`; `None` for other instructions.
+/// Returns the number of groups of matrix products that may still be running after a `WARPGROUP.DEPBAR`, the instruction that waits for
+/// them; `None` for other instructions.
 pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }
 
-/// Moves each `PACK` that creates an operand of a matrix product before the last `WARPGROUP.ARRIVE` before it, if its sources are defined
-/// there.
+/// Moves each `PACK` that builds an operand of a matrix product to before the last preceding `WARPGROUP.ARRIVE` (a fence), if its sources
+/// are defined there.
 fn hoist_packs(function: &mut Function, block: Block) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
     let wanted: FxHashSet<Value> = products.flat_map(|inst| product_operands(function, inst, true)).collect();
     let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
-    // The last `WARPGROUP.ARRIVE` and the instructions after it, and the values that they define.
+    // The last `WARPGROUP.ARRIVE` (a fence) and the instructions after it, and the values that they define.
     let mut after_fence: Vec<Inst> = Vec::new();
     let mut defined: FxHashSet<Value> = FxHashSet::default();
     for inst in insts {
@@ -169,7 +174,8 @@ fn keep_operands(function: &mut Function, block: Block) -> Vec<Operand> {
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut kept = Vec::with_capacity(insts.len() + 1);
-    // The operands of running matrix products, each with the number of product groups that have ended since the last product that reads it.
+    // The operands of running matrix products, each with the number of groups of products that have ended since the last product that reads
+    // it.
     let mut running: Vec<(Operand, i64)> = Vec::new();
     let mut running_at_end = Vec::new();
     for inst in insts {

@@ -15,12 +15,13 @@ use crate::registers::{Reg, RegisterSet};
 /// A value in registers, and its first register.
 pub(crate) type ResidentValue = (Value, Reg);
 
-/// The values in the registers of one file at the current point of the walk over the code.
+/// Which value is in which register of one register file at the current point of the walk over the code.
 #[derive(Clone)]
 pub(crate) struct RegisterFile {
     /// Registers that the environment allows values to use.
     allowed: RegisterSet,
-    /// Registers that values may use from the current point to the end of the block: `allowed`, except registers that a `KEEP` has pinned.
+    /// Registers that values may use from the current point to the end of the block: `allowed`, except registers that a `KEEP` has pinned
+    /// (bound to its operands).
     pub usable: RegisterSet,
     /// Usable registers that hold no value at the current point.
     pub free: RegisterSet,
@@ -56,7 +57,8 @@ impl RegisterFile {
         self.clear();
     }
 
-    /// Makes all allowed registers usable and free. The caller must have reset `register_of` with [`RegisterFile::forget_state`].
+    /// Makes all allowed registers usable and free. The caller must have reset the registers of all values with
+    /// [`RegisterFile::forget_state`].
     pub fn clear(&mut self) {
         self.usable = self.allowed;
         self.free = self.allowed;
@@ -68,7 +70,7 @@ impl RegisterFile {
         self.register_of[value]
     }
 
-    /// Returns the value in a register, if there is one.
+    /// Returns the value in a register; `None` if the register is free.
     pub fn occupant(&self, register: Reg) -> Option<Value> {
         self.occupant[usize::from(register.number())]
     }
@@ -95,7 +97,7 @@ impl RegisterFile {
         Some(register)
     }
 
-    /// Returns the registers of a value that have not been released; none if it is in no register.
+    /// Returns the registers that a value occupies, without those of its parts that have been released; none if it is in no register.
     pub fn occupied_by(&self, value: Value) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         if let Some(first) = self.register_of[value] {
@@ -110,7 +112,7 @@ impl RegisterFile {
         (self.occupant(register) == Some(part.value)).then_some(register)
     }
 
-    /// Frees the register of one part of a tuple, which is not read any more, while the rest of the tuple stays live.
+    /// Frees the register of one part of a tuple, because the part is not read any more, while the rest of the tuple stays live.
     pub fn release_part(&mut self, part: Part) {
         if let Some(register) = self.register_of_part(part) {
             self.free.insert(register, 1);
@@ -133,21 +135,22 @@ impl RegisterFile {
         self.free = self.free.without(registers);
     }
 
-    /// Sets `register_of` to the state at the start or end of a block, without marking the registers as occupied.
+    /// Sets the first register of each value of `state`, the values in registers at the start or end of a block. Does not mark the
+    /// registers as occupied.
     pub fn restore_state(&mut self, state: &[ResidentValue]) {
         for &(value, register) in state {
             self.register_of[value] = Some(register);
         }
     }
 
-    /// Sets `register_of` to `None` for the values of a state, without marking their registers as free.
+    /// Records that the values of `state` are in no register. Does not mark their registers as free.
     pub fn forget_state(&mut self, state: &[ResidentValue]) {
         for &(value, _) in state {
             self.register_of[value] = None;
         }
     }
 
-    /// Appends all values that are in registers, in ascending order of their first registers.
+    /// Appends all values that are in registers to `found`, with their first registers, in ascending order of registers.
     pub fn add_residents(&self, found: &mut Vec<ResidentValue>) {
         let occupied = self.usable.without(&self.free);
         found.reserve(occupied.count() as usize);
@@ -161,14 +164,15 @@ impl RegisterFile {
         });
     }
 
-    /// Returns the registers that the values of a state occupy.
+    /// Returns the registers that the values of `state` occupy; `state` has values with their first registers.
     pub fn occupied_in(&self, state: &[ResidentValue]) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         state.iter().for_each(|&(value, register)| set.insert(register, self.widths[value]));
         set
     }
 
-    /// Returns the values that occupy a register of a set, widest first: wide values are harder to place, so callers place them first.
+    /// Returns the values that occupy at least one register of a set, widest first: wide values are harder to place, so callers place them
+    /// first.
     pub fn residents_of(&self, set: &RegisterSet) -> Vec<Value> {
         let mut found: Vec<Value> = Vec::new();
         for value in set.iter().filter_map(|register| self.occupant(register)) {
@@ -186,8 +190,8 @@ impl RegisterFile {
         Residents { occupants: self.occupant[start..start + usize::from(width)].iter(), last: None }
     }
 
-    /// Returns the aligned window for a value of `class`, within a set of registers, that is cheapest to clear; the lowest one among
-    /// equals. `cost` returns the cost of clearing a window that holds these values, or `None` if it must not be cleared.
+    /// Returns the aligned window (consecutive registers) for a value of `class`, within a set of registers, that is cheapest to clear; the
+    /// lowest one among equals. `cost` returns the cost of clearing a window that holds these values, or `None` if it must not be cleared.
     pub fn cheapest_window(&self, class: Class, within: &RegisterSet, cost: impl Fn(Residents<'_>) -> Option<u64>) -> Option<Window> {
         let mut best: Option<Window> = None;
         for first in within.gap_starts(class).iter() {
@@ -212,9 +216,9 @@ pub(crate) struct Window {
 /// An iterator over the values in a window of registers, each once. A tuple occupies neighbouring registers, so comparing with the
 /// previous register is enough. Only a tuple with a released register between two others may be returned twice.
 pub(crate) struct Residents<'a> {
-    /// The occupants of the remaining registers.
+    /// The occupants of the registers of the window that are not visited yet.
     occupants: std::slice::Iter<'a, Option<Value>>,
-    /// The value returned last; `None` before the first one.
+    /// The value that the iterator returned last; `None` before the first one.
     last: Option<Value>,
 }
 
@@ -240,7 +244,7 @@ mod tests {
     use super::RegisterFile;
     use crate::registers::{Reg, RegisterSet};
 
-    /// Returns a file with usable registers R4 to R11, and its values: a pair in R4:R5, single registers in R6 and R9.
+    /// Returns a register file with usable registers R4 to R11, and its values: a pair in R4:R5, single registers in R6 and R9.
     fn occupied() -> (RegisterFile, [Value; 3]) {
         let text = "func kernel @window ssa {\nbb0:\n    %0:R2@R4, %1:R@R6, %2:R@R9 = ENTRY\n    EXIT\n}";
         let function = parse(text).unwrap().remove(0);

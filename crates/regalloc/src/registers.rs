@@ -13,7 +13,7 @@ const WORDS: usize = 4;
 /// whole. Low registers are preferred, because the highest register number in use determines the occupancy.
 const MAX_GAP_DETOUR: u8 = 32;
 
-/// The number of a register in its file. The file is known from the context, as the allocator handles one file at a time.
+/// The number of a register in its register file. The file is known from the context, as the allocator handles one register file at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Reg(u16);
 
@@ -57,7 +57,7 @@ impl From<u8> for Reg {
     }
 }
 
-/// A set of registers of one file.
+/// A set of registers of one register file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RegisterSet {
     /// The registers as bits: register n is bit n % 64 of word n / 64.
@@ -159,8 +159,8 @@ impl RegisterSet {
     /// Returns the registers at which a run of `width` registers of this set starts: the register itself and the following `width - 1` are
     /// in the set.
     fn run_starts(&self, width: u8) -> RegisterSet {
-        // Doubling: two overlapping or adjacent runs of `length` registers, `step` apart, are a run of `length + step`. So a run of
-        // `width` takes log2(width) steps.
+        // Doubling: two overlapping or adjacent runs of `length` registers, `step` apart, are one run of `length + step`. So finding the
+        // runs of `width` registers takes log2(width) steps.
         let mut runs = *self;
         let mut length = 1;
         while length < u32::from(width) {
@@ -171,7 +171,7 @@ impl RegisterSet {
         runs
     }
 
-    /// Returns the set with every register number reduced by `by`; registers below `by` are dropped.
+    /// Returns the set with every register number reduced by `by`; registers with numbers below `by` are left out.
     fn shifted_down(&self, by: u32) -> RegisterSet {
         let (skip, bits) = ((by / 64) as usize, by % 64);
         let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
@@ -183,7 +183,7 @@ impl RegisterSet {
         }
     }
 
-    /// Returns the registers whose number is a multiple of `align`, a power of two up to 128.
+    /// Returns the registers of this set whose number is a multiple of `align`, a power of two up to 128.
     fn aligned(&self, align: u8) -> RegisterSet {
         let pattern: u64 = match align {
             0 | 1 => u64::MAX,
@@ -197,7 +197,7 @@ impl RegisterSet {
         RegisterSet { words: std::array::from_fn(|at| self.words[at] & if align == 128 && at % 2 == 1 { 0 } else { pattern }) }
     }
 
-    /// Returns the first registers of all aligned gaps in these free registers that a value of a class fits into.
+    /// Returns the first register of every aligned gap (consecutive registers of this set) that a value of a class fits into.
     pub fn gap_starts(&self, class: Class) -> RegisterSet {
         self.run_starts(class.width).aligned(class.align)
     }
@@ -211,8 +211,8 @@ impl RegisterSet {
         self.find_gap_starting_in(class, self.gap_starts(class))
     }
 
-    /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even
-    /// one.
+    /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd` is true, and at an even
+    /// one otherwise.
     pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
         const EVEN_REGISTERS: u64 = 0x5555_5555_5555_5555;
         let mask = if is_odd { !EVEN_REGISTERS } else { EVEN_REGISTERS };
@@ -229,7 +229,7 @@ impl RegisterSet {
             if class.width >= group || !has_tuples {
                 continue;
             }
-            // `spread` has all registers of the aligned groups of `group` registers that are completely free.
+            // `spread` gets all registers of the aligned groups of `group` registers that are completely free.
             let groups = extended.run_starts(group).aligned(group);
             let mut spread = groups;
             for step in 1..u32::from(group) {
@@ -243,8 +243,8 @@ impl RegisterSet {
         Some(lowest)
     }
 
-    /// Returns the set extended by the registers after its highest one, up to the end of that register's aligned quad. So the last quad of
-    /// the register file does not count as partly in use: taking a register from it would raise the number of registers in use.
+    /// Returns the set extended by the registers after its highest one, up to the end of that register's aligned quad. So the quad at the
+    /// end of the register file does not count as partly in use, which would attract values to the highest registers.
     fn extended_to_quad(&self) -> RegisterSet {
         let mut extended = *self;
         if let Some(word) = self.words.iter().rposition(|&word| word != 0) {
@@ -255,7 +255,7 @@ impl RegisterSet {
         extended
     }
 
-    /// Returns the set with every register number increased by `by`, from 1 to 63.
+    /// Returns the set with every register number increased by `by`, which is between 1 and 63.
     fn shifted_up(&self, by: u32) -> RegisterSet {
         RegisterSet {
             words: std::array::from_fn(|at| {
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(free.find_gap(Class::new(RegFile::General, 57)), None);
     }
 
-    /// R0 is in use. R1 completes its pair; after that, the next pair is as good as the half quad before the limit.
+    /// R0 is in use. R1 is chosen first, as it completes a pair. Then R4 is chosen, not the half quad R28:R29 at the end of the file.
     #[test]
     fn the_end_of_the_file_does_not_attract_values() {
         let mut free = RegisterSet::first_n(30);

@@ -19,18 +19,20 @@ use crate::inst_state::{InstState, Reload};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-/// A source of the instruction, or a copy of a tied source, that needs new registers before the instruction.
+/// A source of the instruction, or a copy of a tied source (one that shares the register of a result), that needs new registers.
 enum ItemToPlace {
-    /// A source, by its index among the uses.
+    /// A source, by its index in `InstState::uses`.
     Use(usize),
-    /// A copy of the tied source, for the result with this index.
+    /// A copy of the tied source, for the result with this index; the operand is the source.
     TiedCopy(usize, Operand),
 }
 
 impl Assigner<'_> {
-    /// Chooses new registers for all sources that need a register, and for the tied results.
+    /// Chooses new registers for all sources of an instruction that need a register, and for the results that share the register of a
+    /// source. Returns an error if they do not fit into the usable registers.
     pub(crate) fn repack(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
-        // Registers chosen so far for tied results are discarded. Moves and reloads recorded so far stay; `note_move` updates them.
+        // Registers chosen so far for tied results are discarded. Moves and reloads recorded so far remain; `note_move` updates their
+        // destinations.
         state.result_registers = RegisterSet::EMPTY;
         for result in &mut state.results {
             result.register = None;
@@ -60,8 +62,8 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Returns the items that need registers, with their classes. A tied source that stays live needs a copy; a tied source that dies does
-    /// not, because the result inherits its registers.
+    /// Returns the sources and copies that need registers, with their register classes. A tied source that stays live needs a copy; a tied
+    /// source that dies does not, because the result inherits its registers.
     fn items_to_place(&self, state: &InstState) -> Vec<(Class, ItemToPlace)> {
         let mut items: Vec<(Class, ItemToPlace)> = Vec::new();
         for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {
@@ -79,9 +81,11 @@ impl Assigner<'_> {
         items
     }
 
-    /// Records the new registers of the items, which `places` gives by their first registers; `filled` is the set of all these registers.
+    /// Records the new registers of the sources and copies; `places` gives the first register of each, and `filled` is the set of all these
+    /// registers.
     fn move_sources(&mut self, state: &mut InstState, places: Vec<(ItemToPlace, Reg)>, filled: &RegisterSet) {
-        // Free the registers of all sources before any are occupied: a source may get registers that another source still occupies.
+        // The registers of all sources are freed before any are occupied again, because a source may get registers that another source
+        // still occupies.
         let mut origins: SmallVec<[Option<Reg>; 6]> = SmallVec::new();
         for used in &state.uses {
             origins.push(if used.needs_register { self.registers.vacate(used.value) } else { None });

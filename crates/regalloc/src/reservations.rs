@@ -34,20 +34,20 @@ use crate::liveness::{Flow, Liveness};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
-/// Allocation unit: number of registers by which the register count of a thread grows.
+/// Allocation unit of the hardware: the number of registers of a thread grows in steps of this size.
 const ALLOCATION_UNIT: u32 = 8;
 
-/// Maximum number of registers of a file.
+/// Maximum number of registers of a register file.
 const MAX_REGISTERS: u16 = 256;
 
-/// The reservations of the block that is being walked.
+/// The registers of the current block that are reserved for the definitions of phi sources.
 #[derive(Clone, Default)]
 pub(crate) struct Reservations {
-    /// Sources of phis, and values that are packed into such values.
+    /// Values that phis read, and values that are packed into such values.
     joined_values: FxHashSet<Value>,
     /// Number of registers that the function needs even without reservations, rounded up to an allocation unit.
     needed_registers: u32,
-    /// The registers that are reserved in the block, with the values that are defined into them.
+    /// The registers that are reserved in the block, each with the value that will be defined into it.
     reserved_registers: Vec<ReservedRegister>,
     /// The registers of `reserved_registers`, as a set.
     reserved: RegisterSet,
@@ -60,22 +60,23 @@ pub(crate) struct Reservations {
 struct ReservedRegister {
     /// The reserved register.
     register: Reg,
-    /// The source of a phi that is defined later in the block.
+    /// The value that will be defined into the register: the source of a phi.
     value: Value,
     /// Position of the instruction that defines the value.
     position: u32,
 }
 
-/// The registers among which the registers of one value are chosen.
+/// The registers that may be chosen for one value, in two degrees of preference.
 pub(crate) struct RegisterChoice {
-    /// Free registers, except those reserved for a value that is defined while this value is live.
+    /// Free registers whose use does not raise the number of registers of the function, except those reserved for a value that is defined
+    /// while this value is live.
     pub unreserved: RegisterSet,
-    /// The registers of `unreserved` that are reserved for values defined after this value has died. Using them costs nothing.
+    /// The registers of `unreserved` that are reserved for values which are defined only after this value has died.
     pub preferred: RegisterSet,
 }
 
 impl Reservations {
-    /// Finds the sources of the phis of a register file. No block has reservations yet.
+    /// Finds the values of a register file that phis read. No block has reserved registers yet.
     pub fn find(function: &Function, flow: &Flow, liveness: &Liveness, file: RegFile) -> Reservations {
         let mut found = Reservations::default();
         for &block in flow.reverse_post_order() {
@@ -99,7 +100,7 @@ impl Reservations {
         found
     }
 
-    /// Finds the reservations of a block, which has `length` instructions.
+    /// Finds the registers to reserve in a block, which has `length` instructions, for the definitions of phi sources.
     pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, hints: &mut Hints, block: Block, length: u32) {
         self.reserved_registers.clear();
         self.last_uses.clear();
@@ -138,8 +139,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the registers among `free` for a value that the current block defines; `None` if the block has no reservations, or does not
-    /// define it. `used` is one more than the highest register in use.
+    /// Returns the registers among `free` that should be chosen for a value that the current block defines; `None` if the block has no
+    /// reserved registers, or does not define the value. `used` is one more than the highest register in use.
     pub fn register_choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
         if self.reserved_registers.is_empty() {
             return None;

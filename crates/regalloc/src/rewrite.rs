@@ -14,8 +14,8 @@ use crate::registers::Reg;
 type SpillStore = (Value, Reg);
 
 impl Assigner<'_> {
-    /// Deletes this register file's phis, copies and packs, and inserts spill stores, phis of shadow values, and edge code at the start of
-    /// blocks.
+    /// Deletes the phis, copies and packs of the current register file. Inserts spill stores, phis of shadows (values of another register
+    /// file with the content of spilled ones), and edge code at the start of blocks.
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis = self.shadow_phis();
         let stores = self.stores_by_definition();
@@ -36,7 +36,8 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Creates the phis of shadow values that replace phis without a register, and returns them by block.
+    /// Creates the phis of shadow values (values of another register file with the content of spilled ones) that replace phis without a
+    /// register, and returns them by block.
     fn shadow_phis(&mut self) -> FxHashMap<Block, Vec<Inst>> {
         let mut phis: FxHashMap<Block, Vec<Inst>> = FxHashMap::default();
         if self.inputs.file != RegFile::General {
@@ -47,8 +48,8 @@ impl Assigner<'_> {
         phis
     }
 
-    /// Returns, for each instruction that defines spilled values, these values with the first registers to store; `None` if no value is
-    /// spilled.
+    /// Returns, for each instruction that defines spilled values, these values with the first register that the store of each reads; `None`
+    /// if no value is spilled.
     fn stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<SpillStore>>> {
         let mut stores: FxHashMap<Inst, Vec<SpillStore>> = FxHashMap::default();
         let mut is_any_spilled = false;
@@ -61,7 +62,8 @@ impl Assigner<'_> {
         is_any_spilled.then_some(stores)
     }
 
-    /// Returns the new instruction list of a block: `output` with stores, new phis and edge code inserted and pseudo operations deleted.
+    /// Returns the new instruction list of a block: `output` with spill stores, phis of shadow values and edge code inserted and pseudo
+    /// operations deleted.
     fn rewrite_block(
         &mut self,
         block: Block,
@@ -98,12 +100,12 @@ impl Assigner<'_> {
         Ok(insts)
     }
 
-    /// Emits the spill store of a value after its definition.
+    /// Emits the spill store of a value, which is in registers starting at `at`, after its definition.
     fn emit_store(&mut self, (value, at): SpillStore, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         self.spills.store(value, at, &mut self.inputs.emitter(self.function, out, definition))
     }
 
-    /// Returns whether an instruction is a phi, copy or pack of the file, which the allocation has replaced by moves.
+    /// Returns whether an instruction is a phi, copy or pack of the current register file, which the allocation has replaced by moves.
     fn is_replaced(&self, inst: Inst) -> bool {
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.is_in_current_file(value)),
@@ -111,14 +113,14 @@ impl Assigner<'_> {
         }
     }
 
-    /// Returns whether an instruction is a copy or pack whose result is in a register of the file.
+    /// Returns whether an instruction is a copy or pack whose result is in a register of the current register file.
     fn is_replaced_copy(&self, inst: Inst) -> bool {
         let is_copy = matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
         is_copy && matches!(self.function.operands(inst)[0].kind, OperandKind::Register { file, .. } if file == self.inputs.file)
     }
 }
 
-/// Deletes the remaining pseudo operations (`ENTRY`, `KEEP`) and computes the number of registers used in each file.
+/// Deletes the remaining pseudo operations (`ENTRY`, `KEEP`) and computes the number of registers used in each register file.
 pub(crate) fn delete_pseudo_ops(function: &mut Function, allocation: &mut Allocation) {
     for position in 0..function.layout.len() {
         let block = function.layout[position];

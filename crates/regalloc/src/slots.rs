@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use crate::assigner::Assigner;
 use crate::frame::slot_align;
 
-/// The live interval of a spilled value, in positions of the linear order of instructions.
+/// The live interval of a spilled value, in positions of a linear order of all instructions.
 #[derive(Clone, Copy)]
 struct LiveInterval {
     /// The spilled value.
@@ -33,7 +33,8 @@ struct LiveInterval {
 }
 
 impl Assigner<'_> {
-    /// Assigns the offsets of all slots again, so that slots share memory. `first` is the byte offset in the frame where the slots begin.
+    /// Assigns new offsets to all spill slots, so that slots which are not in use at the same time share memory. `first` is the byte offset
+    /// in the frame where the slots begin.
     pub(crate) fn share_slots(&mut self, first: u32) {
         let frame = &self.spills.frame;
         if frame.slots.is_empty() && frame.private_slots.is_empty() {
@@ -42,7 +43,7 @@ impl Assigner<'_> {
         let intervals = self.live_intervals();
         let mut new_offsets: FxHashMap<u32, u32> = FxHashMap::default();
         let mut end = first;
-        // Temporary slots belong to no value; they come first and are not shared.
+        // Slots that belong to no value (temporary slots) come first and are not shared.
         for slot in &frame.private_slots {
             end = end.next_multiple_of(slot_align(slot.words));
             for word in 0..slot.words {
@@ -74,14 +75,14 @@ impl Assigner<'_> {
         self.rewrite_offsets(&new_offsets);
     }
 
-    /// Returns the live intervals of all values with a slot, sorted by start.
+    /// Returns the live intervals of all values with a spill slot, sorted by start.
     fn live_intervals(&self) -> Vec<LiveInterval> {
         let (flow, block_lengths, slots) = (&self.inputs.flow, &self.inputs.block_lengths, &self.spills.frame.slots);
         let mut starts: IndexVec<Block, u32> = IndexVec::filled(block_lengths.len(), 0);
         let mut at = 0;
         for &block in flow.reverse_post_order() {
-            // A block has two positions more than instructions: its end, where the code of outgoing edges is counted, comes after all
-            // instructions.
+            // A block has two more positions than instructions. The last one is the end of the block, where the code of outgoing edges
+            // counts.
             starts[block] = at;
             at += block_lengths[block] + 2;
         }

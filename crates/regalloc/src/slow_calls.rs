@@ -11,13 +11,14 @@ use crate::environment::Environment;
 use crate::liveness::Liveness;
 use crate::registers::{Reg, RegisterSet};
 
-/// Number of general registers of the machine.
+/// Number of general registers that instructions can name (R0 to R254).
 const GENERAL_REGISTERS: u16 = 255;
 
-/// The values that are live across calls of slow paths (functions for the rare cases of an operation).
+/// The values that are live across calls of slow paths (functions for the rare cases of an operation), and the registers that these calls
+/// overwrite.
 #[derive(Clone, Default)]
 pub(crate) struct LiveAcrossSlowCalls {
-    /// For each value: whether it is live across such a call. Empty if the function has no such call.
+    /// For each value: whether it is live across a call of a slow path. Empty if the function has no such call.
     is_live_across: IndexVec<Value, bool>,
     /// The registers that any of the slow-path calls overwrites.
     clobbered: RegisterSet,
@@ -26,7 +27,7 @@ pub(crate) struct LiveAcrossSlowCalls {
 }
 
 impl LiveAcrossSlowCalls {
-    /// Finds the calls of a function and the values of a register file that are live across them.
+    /// Finds the calls of slow paths in a function, and the values of a register file that are live across them.
     pub fn find(function: &Function, env: &Environment, liveness: &Liveness, file: RegFile) -> LiveAcrossSlowCalls {
         let mut found = LiveAcrossSlowCalls::default();
         for &block in &function.layout {
@@ -46,8 +47,8 @@ impl LiveAcrossSlowCalls {
         found
     }
 
-    /// Returns the registers among `free` that a value prefers; `None` if it has no preference. `used_end` is the number of the last
-    /// register in use, plus one.
+    /// Returns the registers among `free` that a value prefers because calls of slow paths do not overwrite them; `None` if it has no
+    /// preference. `used_end` is the number of the highest register in use, plus one.
     pub fn preferred_registers(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
         let is_live_across = value.position() < self.is_live_across.len() && self.is_live_across[value];
         is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_end.max(self.clobbered_end).into())))

@@ -27,26 +27,28 @@ use crate::operands::register;
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
-/// Returns the register file to which values of another file are spilled: the file of their shadows.
+/// Returns the register file to which values of `file` are spilled: the one of their shadows, the values that hold the spilled content.
 fn shadow_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
-/// The spilled values, and where their contents are kept: in stack slots, or in shadows (registers of another file).
+/// The spilled values, and where their contents are kept: in stack slots, or in shadows (values of another register file).
 #[derive(Clone)]
 pub(crate) struct Spills {
-    /// For each value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
+    /// For each value: whether it needs a spill store after its definition, because a reload reads it from memory or from its shadow (a
+    /// value of another register file).
     needs_store: IndexVec<Value, bool>,
     /// For each value: the instruction to repeat instead of a reload; `None` if the value cannot be rematerialized.
     rematerializable: IndexVec<Value, Option<Inst>>,
-    /// The shadow of each spilled value of a file other than the general one: the value of another file that has the same content.
+    /// For each spilled value that is not in a general register: its shadow, the value of another register file that has the same content.
     shadows: FxHashMap<Value, Value>,
-    /// The slots in memory of spilled values of the general file.
+    /// The slots in memory of spilled general registers.
     pub frame: SpillFrame,
 }
 
 impl Spills {
-    /// Creates the state of a function without spills. Each value in `slot_owners` shares the spill slot of another one.
+    /// Creates the state of a function without spills. `slot_owners` maps each value that shares the spill slot of another value to that
+    /// value.
     pub fn new(stack_pointer: Reg, slot_owners: FxHashMap<Value, Value>) -> Spills {
         Spills {
             needs_store: IndexVec::new(),
@@ -56,7 +58,8 @@ impl Spills {
         }
     }
 
-    /// Resets the state for the next register file. If `rematerializes` is true, finds the values of the file that can be rematerialized.
+    /// Resets the state for the next register file. If `rematerializes` is true, finds the values of the register file that can be
+    /// rematerialized.
     pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile, rematerializes: bool) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
@@ -70,15 +73,15 @@ impl Spills {
         }
     }
 
-    /// Records that a value is reloaded somewhere, so that it needs a store; a value that is rematerialized needs none.
+    /// Records that a value is reloaded somewhere, so that it needs a spill store. Does nothing for a value that is rematerialized.
     pub fn mark_spilled(&mut self, value: Value) {
         if self.rematerializable[value].is_none() {
             self.needs_store[value] = true;
         }
     }
 
-    /// Returns whether a value needs a store after its definition. A value created during the allocation of this file, such as a shadow,
-    /// needs none.
+    /// Returns whether a value needs a spill store after its definition. A value created during the allocation of this register file, such
+    /// as a shadow, needs none.
     pub fn needs_store(&self, value: Value) -> bool {
         self.needs_store.get(value).copied().unwrap_or(false)
     }
@@ -107,13 +110,15 @@ impl Spills {
         self.frame.slot_offset(value, function)
     }
 
-    /// Returns the shadow of a value of register file `file`, and records that the value needs a store because the shadow is read.
+    /// Returns the shadow of a value (the value of another register file that holds its spilled content), and records that the value needs
+    /// a spill store because the shadow is read. `file` is the register file of `value`.
     pub fn shadow_to_read(&mut self, value: Value, function: &mut Function, file: RegFile) -> Value {
         self.needs_store[value] = true;
         self.shadow(value, function, file)
     }
 
-    /// Returns the shadow of a value of register file `file`, the one being allocated; creates it at the first call.
+    /// Returns the shadow of a value (the value of another register file that holds its spilled content); creates it at the first call.
+    /// `file` is the register file of `value`, the one being allocated.
     fn shadow(&mut self, value: Value, function: &mut Function, file: RegFile) -> Value {
         if let Some(&shadow) = self.shadows.get(&value) {
             return shadow;
@@ -123,7 +128,7 @@ impl Spills {
         shadow
     }
 
-    /// Emits a reload of a part of a dropped value into registers starting at `to`.
+    /// Emits a reload of a part of a dropped (evicted) value into registers starting at `to`.
     pub fn reload(&mut self, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
         if let Some(inst) = self.rematerializable[part.value] {
             return rematerialize(inst, part, to, emitter);
@@ -162,7 +167,8 @@ impl Spills {
         Ok(())
     }
 
-    /// Creates the phi of shadow values that replaces a phi without a register. Constant sources become integers of the shadows' file.
+    /// Creates the phi of shadows (values of another register file with the spilled content) that replaces a phi without a register.
+    /// Constant sources become integers of the shadows' register file.
     pub fn shadow_phi(&mut self, function: &mut Function, phi: Inst, file: RegFile) -> Option<Inst> {
         let value = function.operands(phi)[0].value()?;
         let shadow = self.shadow(value, function, file);
@@ -190,7 +196,8 @@ impl Spills {
     }
 }
 
-/// Returns the result of an instruction if it can be rematerialized: an unguarded move of a constant into one register of the file.
+/// Returns the result of an instruction if it can be rematerialized, that is, if the instruction is an unguarded move of a constant into
+/// one register of the register file; otherwise `None`.
 fn rematerializable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
     let data = &function.insts[inst];
     let cheap = match data.op {
@@ -206,7 +213,7 @@ fn rematerializable_result(function: &Function, inst: Inst, file: RegFile) -> Op
     function.operands(inst)[0].value().filter(|&value| function.values[value].file == file && function.values[value].width == 1)
 }
 
-/// Emits a copy of the instruction `inst`, which defines a value, with the result in register `to`.
+/// Emits a copy of the instruction `inst`, which defines a value, with the result in register `to`, instead of a reload.
 fn rematerialize(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
     let data = emitter.function.insts[inst].clone();
     if data.is(Pseudo::Copy) {

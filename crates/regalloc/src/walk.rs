@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::liveness::NextUse;
 use crate::registers::Reg;
 
-/// The definition of a value by an instruction other than a phi.
+/// Where a value is defined, by an instruction other than a phi.
 #[derive(Clone, Copy)]
 pub(crate) struct Definition {
     /// The instruction that defines the value.
@@ -22,18 +22,18 @@ pub(crate) struct Definition {
     pub last_use: Option<u32>,
 }
 
-/// The state of the walk over the blocks.
+/// The state of the walk over the blocks: the current block, and the next uses and definitions of values.
 #[derive(Clone)]
 pub(crate) struct Walk {
     /// The block that is being walked.
     pub block: Block,
-    /// Number of instructions of the block before this file is allocated.
+    /// Number of instructions of the current block, before the moves and spill code of this register file are inserted.
     block_length: u32,
-    /// Positions of the `KEEP`s of the block that only extend live ranges ([`crate::products`]).
+    /// Positions, in the current block, of each `KEEP` (a pseudo operation) that only extends live ranges ([`crate::products`]).
     keep_positions: SmallVec<[u32; 2]>,
-    /// For each value in registers: its next use.
+    /// For each value in registers: its next use after the current point.
     pub next_use: IndexVec<Value, NextUse>,
-    /// For each value: its definition; `None` if the walk has not reached it, or if it is a phi.
+    /// For each value: its definition; `None` if the walk has not reached it, or if a phi defines the value.
     pub definitions: IndexVec<Value, Option<Definition>>,
 }
 
@@ -43,7 +43,8 @@ impl Walk {
         Walk { block: entry, block_length: 0, keep_positions: SmallVec::new(), next_use: IndexVec::new(), definitions: IndexVec::new() }
     }
 
-    /// Makes room for values that were created since the previous register file; `values` is the number of values of the function.
+    /// Makes room in the tables for values that were created since the previous register file; `values` is the number of values of the
+    /// function.
     pub fn start_file(&mut self, values: usize) {
         self.next_use.resize(values, NextUse::NEVER);
         self.definitions.resize(values, None);
@@ -59,14 +60,14 @@ impl Walk {
         self.keep_positions = insts.filter(|&(_, &inst)| extends(inst)).map(|(position, _)| position as u32).collect();
     }
 
-    /// Returns whether the next use of a value is a `KEEP`, which only extends its live range: no instruction of the block reads it any
-    /// more.
+    /// Returns whether the next use of a value is a `KEEP` that only extends its live range, so that no other instruction of the block
+    /// reads the value any more.
     pub fn is_only_kept(&self, value: Value) -> bool {
         self.keep_positions.iter().any(|&position| self.next_use[value] == NextUse::at(position))
     }
 
-    /// Records a use at a position of the current block, with the next use after it. If the value is defined in the same block, its
-    /// [`Definition::last_use`] is updated, which later gives the live interval of its spill slot.
+    /// Records a use of a value at a position of the current block; `next` is the use after it. If the value is defined in the same block,
+    /// updates its [`Definition::last_use`], from which the live interval of its spill slot is computed later.
     pub fn note_use(&mut self, value: Value, position: u32, next: NextUse) {
         self.next_use[value] = next;
         let leaves = next.is_after_block(self.block_length);
@@ -75,7 +76,8 @@ impl Walk {
         }
     }
 
-    /// Records the definition of a value by `inst` at a position of the current block, with its first use and its first register.
+    /// Records the definition of a value by `inst` at a position of the current block; `next` is the first use of the value, and `register`
+    /// its first register.
     pub fn note_definition(&mut self, value: Value, inst: Inst, position: u32, next: NextUse, register: Reg) {
         self.definitions[value] = Some(Definition { inst, register, block: self.block, position, last_use: Some(position) });
         self.note_use(value, position, next);

@@ -53,36 +53,37 @@ use super::control_flow::{MachineControlFlow, Worklist};
 use super::reg_access::{InstAccesses, PinnedScoreboard};
 use super::waits::{Wait, WaitedEvent};
 
-/// Estimated cycles from one instruction to the next. Stalls are not computed yet.
+/// Estimated number of cycles from the issue of one instruction to that of the next. Stalls are not computed yet.
 const CYCLES_PER_INST: i64 = 2;
-/// Estimated latency in cycles of an instruction for which the model has none.
+/// Estimated latency in cycles of an instruction for which the hardware model has none.
 const DEFAULT_LATENCY: i64 = 30;
 
-/// An instruction that holds a scoreboard from its issue until other instructions have waited for its event: results written, or sources
-/// read.
+/// An instruction that holds a scoreboard from its issue until other instructions have waited for one of its events: results written, or
+/// sources read.
 struct Holder<'w> {
     /// Position of the instruction in the code.
     inst: usize,
     /// The event that the scoreboard signals: results written, or sources read.
     event: WaitedEvent,
-    /// All waits of other instructions for the event.
+    /// The waits of other instructions for the event.
     waits: &'w [Wait],
     /// Usual number of cycles from the issue of the instruction to the event.
     usual_latency: i64,
     /// Scheduling class of the instruction.
     class: SchedClass,
-    /// Start and end positions of the loop in whose next iteration the event is waited for; `None` if all waits come later in the code.
+    /// Start and end positions of the loop in whose next iteration an instruction waits for the event; `None` if all waiting instructions
+    /// come later in the code.
     carried_by_loop: Option<(usize, usize)>,
 }
 
 impl Holder<'_> {
-    /// Returns the positions of the waiting instructions that come after the holder in the code.
+    /// Returns the positions of the instructions that wait for this one and come after it in the code.
     fn waits_after(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.inst)
     }
 
-    /// Returns the positions of those instructions waiting for this holder of a scoreboard that do not come after it in the code: they wait
-    /// in the next iteration of a loop.
+    /// Returns the positions of the instructions that wait for this one and do not come after it in the code: they wait in the next
+    /// iteration of a loop.
     fn waits_in_next_iteration(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= self.inst)
     }
@@ -91,13 +92,13 @@ impl Holder<'_> {
 /// The state of a scoreboard at the current position of the scan. A position is the index of an instruction in the code.
 #[derive(Clone, Debug, Default)]
 struct ScoreboardState {
-    /// Positions of the instructions that wait for holders of the scoreboard, nearest first; empty if the scoreboard is free.
+    /// Positions of the instructions that wait for this scoreboard, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
-    /// Estimated cycle at which the last holder of the scoreboard is done.
+    /// Estimated cycle in which the scoreboard is released: the last instruction that holds it is done.
     ready_cycle: i64,
-    /// Instruction class of the newest holder; `None` before the first one.
+    /// Scheduling class of the last instruction that got the scoreboard; `None` before the first one.
     class: Option<SchedClass>,
-    /// Position of the last instruction passed by the scan that waits for this scoreboard.
+    /// Position of the last instruction that waits for this scoreboard, among those that the scan has passed.
     free_since: usize,
 }
 
@@ -123,7 +124,8 @@ pub(crate) fn assign_scoreboards(
     let mut controls = vec![Control::default(); inst_accesses.len()];
     let (counted, pinned) = pin_named_scoreboards(code, inst_accesses, rules, &mut controls);
     let without = |mask: u8| (0..rules.scoreboards).filter(|index| mask >> index & 1 == 0).collect::<Vec<usize>>();
-    // If a `DEPBAR` counts every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may be used: the `DEPBAR` only waits longer.
+    // If a `DEPBAR` waits on every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may still be assigned: the `DEPBAR` then
+    // only waits longer.
     let assignable = [without(counted | pinned), without(pinned)].into_iter().find(|list| !list.is_empty()).unwrap_or_default();
     let holders: Vec<Holder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.event) == (two.first, two.event))
@@ -131,7 +133,7 @@ pub(crate) fn assign_scoreboards(
         .filter(|waits| can_set_scoreboard(&inst_accesses[waits[0].first as usize], waits[0].event))
         .map(|waits| new_holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
         .collect();
-    // Pairs (start of the loop, index of the holder) for holders that are waited for in the next iteration of a loop, sorted.
+    // Sorted pairs (start of the loop, index in `holders`) of the instructions that another one waits for in the next iteration of a loop.
     let mut starts: Vec<(usize, usize)> =
         holders.iter().enumerate().filter_map(|(at, holder)| holder.carried_by_loop.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
@@ -139,8 +141,9 @@ pub(crate) fn assign_scoreboards(
     let mut scan = ScoreboardScan { control_flow, rules, boards: vec![ScoreboardState::default(); rules.scoreboards], assignable };
     let mut preassigned: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
-        // The scan has reached the start of one or more loops. A holder that is waited for in the next iteration occupies a scoreboard from
-        // the start of the loop to the wait. It gets the same scoreboard when the scan reaches the holder itself (`preassigned`).
+        // The scan has reached the start of one or more loops. An instruction that is waited for in the next iteration occupies a
+        // scoreboard from the start of the loop to the wait. It keeps the same scoreboard (`preassigned`) when the scan reaches the
+        // instruction itself.
         while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.inst) {
             // The scoreboard is assigned from the position before the loop on: `assign_scoreboard` removes waits up to this position, and
             // the first instruction of the loop may be a wait.
@@ -170,8 +173,8 @@ pub(crate) fn assign_scoreboards(
 
 /// Removes waits for scoreboards that have been waited for on all paths since they were last set.
 ///
-/// A forward may-analysis: a scoreboard is *open* at a point if on some path it was set and not waited for since. A wait for a scoreboard
-/// that is not open is removed.
+/// This is a forward may-analysis: a scoreboard is *open* at a point if on some path to the point it was set and not waited for since. A
+/// wait for a scoreboard that is not open is removed.
 fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
@@ -192,7 +195,8 @@ fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow,
             }
         }
     }
-    // Dropping a wait for a scoreboard that is not open does not change which scoreboards are open, so the states stay valid.
+    // Removing a wait for a scoreboard that is not open does not change which scoreboards are open, so the states at block starts stay
+    // valid.
     for (block, entry) in code.blocks.iter().zip(entry) {
         let mut open = entry;
         for control in &mut controls[block.range.clone()] {
@@ -202,8 +206,9 @@ fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow,
     }
 }
 
-/// Creates the holder for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of instructions
-/// of the code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
+/// Creates the [`Holder`] for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of
+/// instructions of the code. If a waiting instruction comes before the one it waits for and no loop contains both, the whole code counts as
+/// their loop.
 fn new_holder<'w>(
     control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
@@ -238,11 +243,11 @@ fn is_scoreboard_pinned(inst_accesses: &InstAccesses, event: WaitedEvent) -> boo
     }
 }
 
-/// Assigns the scoreboards that the code itself names. Returns two bit masks of scoreboards: those that a `DEPBAR` counts, and those
+/// Assigns the scoreboards that the code itself names. Returns two bit masks of scoreboards: those that a `DEPBAR` waits on, and those
 /// assigned here.
 ///
-/// An `LDGDEPBAR` or `UTMACMDFLUSH` keeps the scoreboard that its control word names if a `DEPBAR` counts it; otherwise it gets the lowest
-/// one that a `DEPBAR` counts.
+/// An `LDGDEPBAR` or `UTMACMDFLUSH` keeps the scoreboard that its control word names if a `DEPBAR` waits on it; otherwise it gets the
+/// lowest one that a `DEPBAR` waits on.
 fn pin_named_scoreboards(
     code: &MachineCode<'_>,
     inst_accesses: &[InstAccesses],
@@ -270,21 +275,21 @@ fn pin_named_scoreboards(
     (counted, pinned)
 }
 
-/// State of the linear scan over the holders.
+/// State of the linear scan that assigns scoreboards to instructions in the order of the code.
 struct ScoreboardScan<'a> {
     /// Loops and blocks of the code.
     control_flow: &'a MachineControlFlow,
-    /// The control rules of the target.
+    /// The rules for control words of the target, from `control.tbl`.
     rules: &'a ControlRules,
-    /// The state of each scoreboard.
+    /// For each scoreboard: its state at the current position of the scan.
     boards: Vec<ScoreboardState>,
-    /// Indices of the scoreboards that may be assigned to holders: all but those that the code itself names.
+    /// Indices of the scoreboards that may be assigned freely: all but those that the code itself names.
     assignable: Vec<usize>,
 }
 
 impl ScoreboardScan<'_> {
-    /// Assigns a scoreboard to a holder from position `from` until the waits at positions `waits_at`. Returns its index: `preassigned` if
-    /// there is one, or else the scoreboard with the lowest rank.
+    /// Assigns a scoreboard to a holder (an instruction that others wait for) from position `from` until the waits at positions `waits_at`.
+    /// Returns the index of the scoreboard: `preassigned` if it is given, otherwise the scoreboard with the lowest rank.
     fn assign_scoreboard(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
         for board in &mut self.boards {
             board.remove_passed_waits(from);
@@ -295,7 +300,7 @@ impl ScoreboardScan<'_> {
             let rank = |&index: &usize| self.assignment_rank(index, next, waits_at.len(), ready, holder.class);
             self.assignable.iter().copied().min_by_key(rank).unwrap_or(0)
         });
-        // The `ready_cycle` of a free scoreboard belongs to holders that are done, so it is ignored.
+        // The `ready_cycle` of a free scoreboard belongs to instructions that are done, so it is ignored.
         let board = &mut self.boards[index];
         let others = if board.waits_at.is_empty() { 0 } else { board.ready_cycle };
         board.ready_cycle = ready.max(others);
@@ -304,9 +309,9 @@ impl ScoreboardScan<'_> {
         index
     }
 
-    /// Returns the cost, in weighted cycles, of assigning scoreboard `index` to a new holder, followed by tie-breakers; lower is better.
-    /// `next` is the position of the first wait for the holder, `wait_count` the number of its waits, `ready_cycle` the cycle at which it
-    /// is done.
+    /// Returns the cost, in cycles weighted by executions, of assigning scoreboard `index` to a new holder (an instruction that others wait
+    /// for), followed by tie-breakers; lower is better. `next` is the position of the first wait for the holder, `wait_count` the number of
+    /// its waits, `ready_cycle` the cycle in which it is done.
     fn assignment_rank(
         &self,
         index: usize,
@@ -317,24 +322,25 @@ impl ScoreboardScan<'_> {
     ) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
-        // The second element of the rank orders scoreboards of cost 0: 0 if the holders share their only wait, 1 if the scoreboard is free,
-        // 2 if it has other holders.
+        // The second element of the result orders scoreboards of cost 0: 0 if the new and the present holder share their only wait, 1 if
+        // the scoreboard is free, 2 otherwise.
         let Some(&Reverse(theirs)) = board.waits_at.peek() else { return (0, 1, 0, false, board.free_since) };
         if theirs == next && wait_count == 1 && board.waits_at.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);
         }
-        // The earlier of the two waits is for both holders: it lasts until the holder that it does not depend on is done too.
+        // If two instructions share a scoreboard, the earlier of their two waits lasts until both are done. `late` is the number of cycles
+        // by which it gets longer.
         let (ready, place) = if theirs < next { (ready_cycle, theirs) } else { (board.ready_cycle, next) };
         let late = ready - place as i64 * CYCLES_PER_INST;
         (late.max(0).saturating_mul(self.cycle_weight(place)), 2, late, other_kind, board.free_since)
     }
 
-    /// Returns the weight of a cycle at a position of the code: the assumed number of executions, which is the assumed trip count of a loop
+    /// Returns the weight of a cycle at a position of the code: the assumed number of executions, which is the assumed trip count of loops
     /// to the power of the loop depth.
     fn cycle_weight(&self, place: usize) -> i64 {
         let facts = &self.rules.facts;
         let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };
-        // The cast is exact up to 2^53 and saturates beyond 2^63, which only a strange hardware profile reaches.
+        // The cast is exact up to 2^53 and saturates beyond 2^63; only an unusual hardware profile reaches such values.
         model.executions(self.control_flow.depth(place)) as i64
     }
 }

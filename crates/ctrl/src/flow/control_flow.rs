@@ -9,7 +9,7 @@
 
 use super::MachineCode;
 
-/// A loop: a range of instructions from the target of a back edge to the end of the block that the edge leaves.
+/// A loop of machine code: the instructions from the target of a back edge to the end of the block that the edge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineLoop {
     /// Position of the loop's first instruction in the code.
@@ -22,10 +22,10 @@ pub struct MachineLoop {
     pub depth: u32,
 }
 
-/// The structure of a function's control-flow graph.
+/// The control-flow graph of a function: predecessors, loops, and blocks from which all others are reachable.
 #[derive(Debug)]
 pub struct MachineControlFlow {
-    /// For each block, the indices of its predecessors.
+    /// For each block, the indices of its predecessors in the code's list of blocks.
     pub predecessors: Vec<Vec<u32>>,
     /// All loops, sorted by start, outer loops before inner ones.
     pub loops: Vec<MachineLoop>,
@@ -38,7 +38,7 @@ pub struct MachineControlFlow {
 }
 
 impl MachineControlFlow {
-    /// Analyses the control-flow graph of a function.
+    /// Computes predecessors, loops and roots of a function.
     pub fn new(code: &MachineCode<'_>) -> MachineControlFlow {
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
         let mut block_of = vec![0; code.instructions.len()];
@@ -73,8 +73,8 @@ impl MachineControlFlow {
         self.innermost_loop[block]
     }
 
-    /// Returns whether a block and the previous one in the layout form straight-line code: the previous one is its only predecessor, and it
-    /// is the only successor of the previous one.
+    /// Returns whether a block continues the previous one in the layout without a branch or join in between: the previous block is its only
+    /// predecessor, and it is the only successor of the previous block.
     pub(crate) fn is_straight_line_after_previous(&self, code: &MachineCode<'_>, block: usize) -> bool {
         block > 0 && self.predecessors[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
@@ -98,7 +98,7 @@ impl MachineControlFlow {
     }
 }
 
-/// Turns the instruction ranges of back edges (start, end) into properly nested loops, sorted by start.
+/// Turns the instruction ranges of back edges, given as (start, end) with `end` exclusive, into properly nested loops, sorted by start.
 fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<MachineLoop> {
     spans.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
     let mut loops: Vec<MachineLoop> = Vec::new();
@@ -111,7 +111,7 @@ fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<MachineLoop> {
         if open.last().is_some_and(|&at| loops[at].start == start) {
             continue;
         }
-        // Extend all loops that contain the start of this one but not its end.
+        // Extend all open loops that contain the start of this one but not its end.
         for &at in open.iter().rev() {
             if loops[at].end >= end {
                 break;
@@ -170,7 +170,7 @@ fn find_roots(code: &MachineCode<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     roots
 }
 
-/// The worklist of blocks of a forward data-flow analysis. Blocks are taken in sweeps over the layout from front to back, so that most
+/// The worklist of a forward data-flow analysis over blocks. Blocks are taken in sweeps over the layout from front to back, so that most
 /// predecessors of a block are processed before the block. Adding a block that is already in the worklist has no effect.
 #[derive(Debug)]
 pub(crate) struct Worklist {
@@ -196,8 +196,8 @@ impl Worklist {
         }
     }
 
-    /// Removes and returns the next queued block after the last one taken, or else the first queued block; `None` if the worklist is
-    /// empty.
+    /// Removes and returns the next queued block after the last one taken or, if there is none, the first queued block; `None` if the
+    /// worklist is empty.
     pub fn pop(&mut self) -> Option<usize> {
         loop {
             while self.next_block < self.is_queued.len() {

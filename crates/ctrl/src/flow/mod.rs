@@ -37,7 +37,7 @@ use stalls::Shortfall;
 
 /// The machine code of a function in its final instruction order. Instructions are numbered by their position in it.
 pub struct MachineCode<'a> {
-    /// All instructions; their control words are ignored, except where an instruction names a scoreboard itself (`LDGDEPBAR`).
+    /// All instructions. Their control words are ignored, except for an instruction that names a scoreboard itself (`LDGDEPBAR`).
     pub instructions: &'a [Instruction],
     /// Basic blocks in the order of the code; together they cover all instructions.
     pub blocks: Vec<MachineBlock>,
@@ -57,24 +57,25 @@ pub struct MachineBlock {
 pub struct ControlAssignment {
     /// The control word of each instruction.
     pub controls: Vec<Control>,
-    /// Instructions before which the stalls cannot cover a fixed latency, so that a `NOP` has to be inserted (phase 120).
+    /// The fixed latencies that stalls cannot cover, by the instruction that would issue too early; a `NOP` has to be inserted before it
+    /// (phase 120).
     pub shortfalls: Vec<Shortfall>,
-    /// The reasons for stalls and waits; `None` unless requested.
+    /// The reasons for stalls and waits; `None` if the caller did not ask for them.
     pub reasons: Option<Reasons>,
 }
 
-/// Returns the control words of all instructions.
+/// Computes the control words of all instructions and returns them in the order of the code.
 pub fn assign(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> Vec<Control> {
     assign_all(code, hardware, false).controls
 }
 
-/// Returns the control words of all instructions, and the reason for each stall and wait.
+/// Computes the control words of all instructions. Returns them in the order of the code, and the reason for each stall and wait.
 pub fn assign_with_reasons(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> (Vec<Control>, Reasons) {
     let done = assign_all(code, hardware, true);
     (done.controls, done.reasons.unwrap_or_default())
 }
 
-/// Computes the control words of all instructions: runs all five steps of the phase. Collects the reasons if `with_reasons`.
+/// Computes the control words of all instructions. Records the reasons for stalls and waits if `with_reasons` is true.
 pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> ControlAssignment {
     let (model, rules) = (hardware.model, &*hardware.rules);
     let mut inst_accesses: Vec<InstAccesses> =

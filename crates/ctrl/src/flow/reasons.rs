@@ -12,12 +12,13 @@ use super::waits::{Wait, WaitCause, WaitedEvent};
 pub struct Reasons {
     /// All waits, sorted by the instruction that is waited for.
     pub waits: Vec<Wait>,
-    /// For each instruction, the parts of its stall with their causes.
+    /// For each instruction: its stall, divided into parts by cause.
     pub stalls: Vec<StallParts>,
 }
 
 impl Reasons {
-    /// Returns for each instruction the waits that it makes before its issue. `instructions` is the number of instructions of the code.
+    /// Returns, for each instruction, the waits for other instructions that it makes before its issue. `instructions` is the number of
+    /// instructions of the code.
     pub fn waits_by_waiting_inst(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {
@@ -38,7 +39,7 @@ pub fn register_name(register: Register) -> String {
     format!("{letters}{}", number_in_file(register))
 }
 
-/// Returns the verb that describes a dependence: the second instruction reads, is guarded by, or overwrites the register.
+/// Returns the verb that describes how `second` depends on a register: it reads the register, is guarded by it, or overwrites it.
 fn dependence_verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'static str {
     let guard = second.guard;
     let guard_file = if guard.uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
@@ -82,7 +83,7 @@ pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_na
     }
 }
 
-/// Returns the position of the instruction whose latency a stall covers; `None` for the minimum stall of an opcode.
+/// Returns the position of the instruction whose latency a stall covers; `None` if the cause is the minimum stall of an opcode.
 pub fn stall_origin(cause: StallCause) -> Option<usize> {
     match cause {
         StallCause::MinimumStall => None,

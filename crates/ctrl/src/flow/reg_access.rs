@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 
 use super::MachineCode;
 
-/// A register of any of the four files with latencies: 256 times the index of the file in `FILES_WITH_LATENCIES`, plus the number of the
-/// register in it.
+/// A register of one of the four register files with latencies: 256 times the index of its register file in `FILES_WITH_LATENCIES`, plus
+/// the number of the register in that file.
 pub type Register = u16;
 
-/// Number of possible [`Register`] numbers: 256 for each of the four files.
+/// Number of possible [`Register`] numbers: 256 for each of the four register files with latencies.
 pub const REGISTER_NUMBERS: usize = 4 * 256;
 
 /// The register files whose registers have latencies in the hardware model.
@@ -23,12 +23,12 @@ pub fn file_of(register: Register) -> RegFile {
     FILES_WITH_LATENCIES[usize::from(register / 256)]
 }
 
-/// Returns the number of a register in its file.
+/// Returns the number of a register in its register file.
 pub fn number_in_file(register: Register) -> u16 {
     register % 256
 }
 
-/// An access to one register, with the port of the hardware model that determines its latencies.
+/// An access to one register, with its port: the kind of access on which latencies depend in the hardware model.
 #[derive(Clone, Copy, Debug)]
 pub struct RegAccess {
     /// The register that is read or written.
@@ -37,23 +37,23 @@ pub struct RegAccess {
     pub port: Port,
 }
 
-/// The in-flight instructions that an instruction waits for in addition to those that it depends on through registers.
+/// The in-flight instructions that an instruction waits for, in addition to those that it depends on through registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
-    /// No instructions: only register dependences count.
+    /// No further instructions: only register dependences count.
     Nothing,
-    /// All: the instruction transfers control to code that was compiled without knowledge of the instructions in flight.
+    /// All instructions in flight, because the instruction transfers control to code that was compiled without knowledge of them.
     Everything,
-    /// Loads and atomic operations: the instruction invalidates a cache for an acquire, which has to come after them.
+    /// Loads and atomic operations, because the instruction invalidates a cache for an acquire, which must not happen before they are done.
     Loads,
-    /// Loads from tensor memory: the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
+    /// Loads from tensor memory, because the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
     TensorLoads,
-    /// Asynchronous matrix products: the instruction waits until at most this number of their groups (`wgmma.commit_group`) is in flight. It
-    /// needs no scoreboard for that.
+    /// Asynchronous matrix products, until at most this number of their groups (`wgmma.commit_group`) is in flight. The hardware does this
+    /// without a scoreboard.
     Groups(u32),
 }
 
-/// Which scoreboard of an instruction cannot be chosen, because a `DEPBAR` later in the code names it.
+/// Which of an instruction's two scoreboards, if any, is given by the code itself, because a later `DEPBAR` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinnedScoreboard {
     /// None: the scoreboards of the instruction can be chosen freely.
@@ -75,12 +75,12 @@ pub struct CachedRead {
     pub count: u16,
 }
 
-/// The register accesses and scoreboard properties of one instruction.
+/// The register accesses of one instruction, and its properties that scoreboards depend on.
 #[derive(Clone, Debug)]
 pub struct InstAccesses {
-    /// The latency class of the instruction.
+    /// The scheduling class (latency class) of the instruction.
     pub class: SchedClass,
-    /// The opcode.
+    /// The opcode of the instruction.
     pub opcode: Opcode,
     /// Registers that the instruction reads, its guard predicate included.
     pub reads: SmallVec<[RegAccess; 8]>,
@@ -104,7 +104,7 @@ pub struct InstAccesses {
     pub can_set_write_barrier: bool,
     /// Whether the encoding form of the instruction can name a read barrier.
     pub can_set_read_barrier: bool,
-    /// The in-flight instructions that the instruction waits for regardless of register dependences.
+    /// The in-flight instructions that the instruction waits for, in addition to those that it depends on through registers.
     pub drain: Drain,
     /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
@@ -213,7 +213,8 @@ impl InstAccesses {
 /// these registers have to be complete at the fence; a wait at the product instruction itself comes too late. (On an H200, a reload that
 /// the product waited for was lost this way, in every warp but the first.)
 pub(crate) fn add_fenced_registers(code: &MachineCode<'_>, inst_accesses: &mut [InstAccesses]) {
-    // Registers of matrix products that no fence precedes in their own block. The last fence of any block may be the one before them.
+    // Registers of matrix products that no fence precedes in their own block. The last fence of any other block may be the one that
+    // precedes them.
     let mut exposed = FencedRegisters::default();
     let mut last_fences = Vec::new();
     for block in &code.blocks {
@@ -239,7 +240,7 @@ pub(crate) fn add_fenced_registers(code: &MachineCode<'_>, inst_accesses: &mut [
     }
 }
 
-/// General registers that the matrix products after a fence access.
+/// General registers that the matrix products after a fence (`WARPGROUP.ARRIVE`) access.
 #[derive(Clone, Default)]
 struct FencedRegisters {
     /// Registers that the matrix products read.
@@ -249,14 +250,14 @@ struct FencedRegisters {
 }
 
 impl FencedRegisters {
-    /// Adds the general registers of a matrix product.
+    /// Adds the general registers that a matrix product accesses.
     fn add(&mut self, product: &InstAccesses) {
         let general = |access: &&RegAccess| file_of(access.register) == RegFile::General;
         self.reads.extend(product.reads.iter().filter(general));
         self.writes.extend(product.writes.iter().filter(general));
     }
 
-    /// Adds these registers, each once, to the accesses of the fence, so that the fence waits for earlier accesses to them.
+    /// Adds these registers, each once, to the accesses of a fence, so that the fence waits for earlier accesses to them.
     fn add_to_fence(mut self, fence: &mut InstAccesses) {
         for list in [&mut self.reads, &mut self.writes] {
             list.sort_unstable_by_key(|access| access.register);
@@ -274,8 +275,8 @@ fn changes_shared_barrier(instruction: &Instruction) -> bool {
     instruction.opcode == Opcode::SYNCS && (has(".EXCH") || has(".CCTL"))
 }
 
-/// Returns which in-flight instructions an instruction waits for regardless of register dependences; `waits_for_all` says whether its
-/// opcode waits for all of them.
+/// Returns which in-flight instructions an instruction waits for in addition to those that it depends on through registers; `waits_for_all`
+/// says whether its opcode waits for all of them.
 fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     let count = || match instruction.operands.get(1).map(|operand| &operand.value) {
@@ -287,7 +288,7 @@ fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
         Opcode::NOP => Drain::TensorLoads,
         Opcode::CCTL if has(".IVALL") || has(".DEEP") => Drain::Loads,
         // `UTMACCTL.IV` makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has
-        // changed, so these have to be complete before.
+        // changed, so these have to be complete before `UTMACCTL.IV`.
         Opcode::UTMACCTL if has(".IV") => Drain::Loads,
         Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(OperandValue::Name(_))) => {
             count().map_or(Drain::Nothing, Drain::Groups)
@@ -303,7 +304,8 @@ fn ends_product_group(instruction: &Instruction) -> bool {
 }
 
 /// Returns the minimum distance in cycles between two accesses to a register, and whether the second one needs a scoreboard. `kind` is the
-/// kind of dependence, `first` and `second` are the ports of the accesses, and `guarded` says whether the first instruction has a guard.
+/// kind of dependence (read after write and so on), `first` and `second` are the ports (kinds of access) in the hardware model, and
+/// `guarded` says whether the first instruction has a guard.
 #[inline]
 pub(crate) fn latency_requirement(
     model: &Model,
@@ -325,7 +327,8 @@ mod tests {
     use super::*;
     use crate::flow::MachineBlock;
 
-    /// Two products add to the same registers, and the second one reads R28 to R31 besides. The fence before them has each register once.
+    /// Two matrix products add to the same registers, and the second one also reads R28 to R31. The fence before them waits for each
+    /// register once.
     #[test]
     fn a_fence_has_each_register_of_its_products_once() {
         let lines = [

@@ -35,7 +35,7 @@ use super::reg_access::{CachedRead, InstAccesses, Register, file_of};
 /// Number of operand slots of a reuse cache.
 const OPERAND_SLOTS: usize = 4;
 
-/// A read of consecutive registers through an operand slot of a reuse cache. No instruction has written the registers since.
+/// A read of consecutive registers through an operand slot of a reuse cache, if no instruction has written the registers since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotRead {
     /// Position of the reading instruction in the code.
@@ -46,16 +46,17 @@ struct SlotRead {
     count: u16,
 }
 
-/// The last read through every entry of the reuse caches.
+/// For each entry of the reuse caches: the last read through it.
 struct ReuseCacheEntries<'r> {
-    /// The control rules of the target.
+    /// The rules for control words of the target, from `control.tbl`.
     rules: &'r ControlRules,
-    /// For each cache, operand slot and register bank: the last read; `None` if no later instruction can reuse it.
+    /// For each cache, operand slot and register bank: the last read through this entry; `None` if no later instruction can reuse what it
+    /// read.
     last_reads: Vec<Option<SlotRead>>,
 }
 
 impl ReuseCacheEntries<'_> {
-    /// Returns the last read through the cache entry that a register uses: the entry of its register bank in operand slot `slot` of reuse
+    /// Returns the place of the last read through one cache entry: the entry for the bank of `register` in operand slot `slot` of reuse
     /// cache `cache`.
     fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
@@ -63,8 +64,8 @@ impl ReuseCacheEntries<'_> {
         &mut self.last_reads[place + usize::from(self.rules.register_bank(register))]
     }
 
-    /// Records a read of registers through an operand slot; later instructions can reuse it if `is_kept`. Returns the previous read through
-    /// the same cache entries; `None` if the previous read through any of them was of other registers.
+    /// Records a read of registers through an operand slot; later instructions can reuse what it read if `is_kept` is true. Returns the
+    /// previous read through the same cache entries; `None` if the previous read through any of them was of other registers.
     fn record_read(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
         let mut found = Some(None);
         for register in new.first..new.first + new.count {
@@ -83,7 +84,7 @@ impl ReuseCacheEntries<'_> {
     }
 }
 
-/// Sets the reuse flags of all control words. Yields must be final.
+/// Sets the reuse flags of all control words. The yield flags must be final.
 pub(crate) fn mark_reuse(
     code: &MachineCode<'_>,
     control_flow: &MachineControlFlow,

@@ -54,25 +54,24 @@ use walker::StallWalker;
 
 mod walker;
 
-/// The reason for cycles of an instruction's stall. `first` is the position in the code of the instruction whose latency has to pass.
+/// The reason for some cycles of a stall. `first` is the position in the code of the instruction whose latency has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallCause {
     /// The minimum stall of the opcode.
     MinimumStall,
-    /// A dependence on a register: `cycles` have to pass between the first instruction and the one after the stall.
+    /// A dependence on a register: `cycles` have to pass between instruction `first` and the dependent instruction after the stall.
     Register { first: u32, kind: DependenceKind, register: Register, cycles: u8 },
-    /// The instruction after the stall waits for a scoreboard that the first one has just set.
+    /// The instruction after the stall waits for a scoreboard that instruction `first` has just set; it would not see the change yet.
     Scoreboard { first: u32, board: u8 },
-    /// The first instruction is a thread-block barrier (`BAR`): most instructions may only issue some cycles after it.
+    /// Instruction `first` is a thread-block barrier (`BAR`): most instructions may only issue some cycles after it.
     Barrier { first: u32 },
-    /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
+    /// Instruction `first` keeps the functional unit of the instruction after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
-    /// The instruction after the stall transfers control to code that was compiled without knowledge of the latency of the first
-    /// instruction.
+    /// The instruction after the stall transfers control to code that was compiled without knowledge of the latency of instruction `first`.
     ControlTransfer { first: u32 },
 }
 
-/// The cycles of a stall that have one cause. The parts of a stall add up to the stall.
+/// Some cycles of a stall, which have one cause. All parts of a stall add up to the stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StallPart {
     /// Number of cycles of the stall that have this cause.
@@ -87,7 +86,7 @@ pub struct StallPart {
 /// The parts of one stall, in the order in which they were added. The first is the minimum stall of the opcode.
 pub type StallParts = SmallVec<[StallPart; 2]>;
 
-/// A latency that the stalls cannot cover.
+/// A fixed latency that the stalls cannot cover, so that a `NOP` has to be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// Position of the instruction that would issue too early.
@@ -107,26 +106,27 @@ struct TimedAccess {
     write: bool,
     /// Whether the instruction has a guard; some latencies are longer then.
     guarded: bool,
-    /// Cycle of issue, counted from the start of the block. In a [`BlockEndState`] it is the age instead: the number of cycles since the
-    /// issue.
+    /// Cycle of issue, counted from the start of the block. In a [`BlockEndState`] the field holds the age instead: the number of cycles
+    /// since the issue.
     issued_at: i64,
     /// Position of the instruction in the code.
     inst: u32,
 }
 
 impl TimedAccess {
-    /// Returns whether the access makes the older access `other` irrelevant: both need the same distance to any later access.
+    /// Returns whether this access makes the older access `other` irrelevant, because both need the same distance to any later access.
     fn supersedes(&self, other: &TimedAccess) -> bool {
         (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
     }
 }
 
-/// Age in cycles of events that have no effect on later instructions any more; larger than any latency.
+/// Age in cycles of events that have no effect on later instructions any more. It is larger than any latency.
 const LONG_AGO: i64 = 1 << 20;
 /// Number of scoreboards, one for each bit of a wait mask.
 const SCOREBOARD_COUNT: usize = 6;
 
-/// The recent events at the end of a block that may affect later blocks. All times are ages: cycles before the end of the block.
+/// Recent events at the end of a block (register accesses, scoreboard changes, barriers) that may delay instructions of later blocks. All
+/// times are ages: cycles before the end of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BlockEndState {
     /// Register accesses whose latency may not have passed, sorted by register.
@@ -143,8 +143,8 @@ impl BlockEndState {
         BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); SCOREBOARD_COUNT], last_block_barrier: (LONG_AGO, 0) }
     }
 
-    /// Adds the events of another path to the same point. Duplicate accesses are removed when the next block is walked, which keeps the
-    /// youngest one.
+    /// Adds the events of `other`, which reach the same point on another path. Duplicate accesses are removed when the next block is
+    /// walked, which keeps the youngest one.
     fn merge(&mut self, other: &BlockEndState) {
         self.accesses.extend(&other.accesses);
         for (one, two) in self.last_setters.iter_mut().zip(&other.last_setters) {
@@ -153,7 +153,7 @@ impl BlockEndState {
         self.last_block_barrier = self.last_block_barrier.min(other.last_block_barrier);
     }
 
-    /// Makes all events `cycles` older, and removes events that can have no effect any more.
+    /// Makes all events `cycles` older, and removes those that can have no effect on later instructions any more.
     fn add_age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
             access.issued_at += cycles;
@@ -165,7 +165,7 @@ impl BlockEndState {
     }
 }
 
-/// Returns the number of cycles after which an access delays no later instruction: the longest latency of its port.
+/// Returns the number of cycles after which an access cannot delay a later instruction any more: the longest latency of its port.
 fn effect_cycles(model: &Model, access: &TimedAccess) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
@@ -176,17 +176,17 @@ fn effect_cycles(model: &Model, access: &TimedAccess) -> i64 {
     cycles.into()
 }
 
-/// The result of [`compute_stalls`] besides the stalls.
+/// The results of [`compute_stalls`] apart from the stalls, which are in the control words.
 #[derive(Debug, Default)]
 pub struct StallSummary {
     /// Latencies that the stalls cannot cover, sorted by instruction; at most one for each instruction.
     pub shortfalls: Vec<Shortfall>,
-    /// For each instruction, the parts of its stall; empty unless requested.
+    /// For each instruction: its stall, divided into parts by cause; empty unless the caller asked for causes.
     pub parts: Vec<StallParts>,
 }
 
 /// For hardware with dual issue: finds pairs of consecutive instructions on different units without a minimum stall, and sets the stall of
-/// the first one to 0, so that both issue in one cycle. Latencies that both instructions need lengthen the stall again later.
+/// the first one to 0, so that both issue in one cycle. If latencies do not allow that, the stall is lengthened again later.
 fn allow_dual_issue(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let may_dual_issue = |inst: &InstAccesses| {
         let wants = rules.requirements(inst.opcode);
@@ -211,7 +211,8 @@ fn allow_dual_issue(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rule
     }
 }
 
-/// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the causes if `with_causes`.
+/// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the cause of each stall if
+/// `with_causes` is true.
 pub(crate) fn compute_stalls(
     code: &MachineCode<'_>,
     control_flow: &MachineControlFlow,
@@ -242,13 +243,13 @@ pub(crate) fn compute_stalls(
         let mut entry = BlockEndState::new();
         let enters_loop = |before: u32| control_flow.depth_of_block(before as usize) < control_flow.depth_of_block(block);
         if left[block].is_none() && control_flow.predecessors[block].iter().any(|&before| enters_loop(before)) {
-            // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `lengthen_before_loop` would add cycles
-            // before the loop that its own stalls cover anyway.
+            // At the first visit to a loop, the stalls that the loop needs by itself are set. Otherwise `lengthen_before_loop` would add
+            // cycles before the loop that stalls of the loop cover anyway.
             walker.walk_block(block, &entry);
         }
         for &before in &control_flow.predecessors[block] {
             let before = before as usize;
-            // A predecessor that has not been walked yet, on a back edge, adds this block to the worklist again later.
+            // A predecessor on a back edge may not have been walked yet; when it is, it adds this block to the worklist again.
             let Some(state) = &mut left[before] else { continue };
             let mut grown = first.map_or(0, |first| walker.lengthen_last_stall(before, first, state));
             state.add_age(grown, model);

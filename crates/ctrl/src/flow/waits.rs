@@ -64,13 +64,14 @@ pub enum WaitCause {
     /// The second instruction transfers control to code that was compiled without knowledge of the instructions in flight, such as a
     /// callee.
     ControlTransfer,
-    /// The first instruction is a fence.
+    /// The first instruction is a fence, which has to be complete before any later instruction.
     Fence,
     /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
     Acquire,
     /// The second instruction waits for all loads from tensor memory, and the first is such a load.
     TensorLoads,
-    /// Too many in-flight instructions access one register, so the analysis waits for some of them early to bound its cost.
+    /// Too many in-flight instructions access one register. To bound the cost of the analysis, the second instruction waits although it
+    /// does not depend on the first.
     TooManyInFlight,
 }
 
@@ -92,13 +93,13 @@ pub struct Wait {
 struct CarriedInst {
     /// Position of the instruction in the code.
     position: u32,
-    /// Whether the instruction possibly has not written its results yet.
+    /// Whether the results of the instruction may not have been written yet.
     results_pending: bool,
-    /// Whether the instruction possibly has not read its sources yet.
+    /// Whether the sources of the instruction may not have been read yet.
     reads_pending: bool,
 }
 
-/// Computes all waits, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
+/// Finds all waits that the code needs, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
 pub(crate) fn find_waits(
     code: &MachineCode<'_>,
     control_flow: &MachineControlFlow,
@@ -129,7 +130,7 @@ pub(crate) fn find_waits(
             }
         }
     }
-    // The states are final now. One more walk over each block records the waits that they require.
+    // The states at the starts of blocks are final now. One more walk over each block records the waits that they require.
     walker.recorded_waits = Some(Vec::new());
     for (block, state) in code.blocks.iter().zip(&entry) {
         walker.walk_block(state.as_deref().unwrap_or_default(), block.range.clone());
@@ -140,8 +141,8 @@ pub(crate) fn find_waits(
     recorded_waits
 }
 
-/// Adds the in-flight instructions of `from` to `into`; both are sorted by position in the code. Returns whether `into` has grown. `spare`
-/// is a buffer that is kept between calls to avoid allocations.
+/// Adds the in-flight instructions of `from` to `into`, both sorted by position in the code. Returns whether `into` has grown. `spare` is a
+/// buffer that is kept between calls to save memory allocations.
 fn merge_states(into: &mut Vec<CarriedInst>, from: &[CarriedInst], spare: &mut Vec<CarriedInst>) -> bool {
     if into.as_slice() == from {
         return false;

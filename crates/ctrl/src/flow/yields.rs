@@ -17,7 +17,7 @@ use super::MachineCode;
 use super::control_flow::MachineControlFlow;
 use super::reg_access::InstAccesses;
 
-/// Sets the yield flags of all control words (`stay` is the inverse of the flag). Stalls must be final.
+/// Sets the yield flags of all control words (field `stay`, which is the inverse of the flag). Stalls must be final.
 pub(crate) fn set_yields(
     code: &MachineCode<'_>,
     control_flow: &MachineControlFlow,

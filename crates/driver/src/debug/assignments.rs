@@ -21,8 +21,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
 const PLOP3_AND_TABLE: i64 = 0x80;
 
-/// Inserts a move for each assignment of a PTX register that no machine instruction marks. `registers` maps each PTX register to its value
-/// in the IR. The function is not in SSA form yet.
+/// Inserts a move for each assignment to a PTX register that would otherwise leave no machine instruction at which a debugger can stop.
+/// `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
 pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     let variables: FxHashSet<Value> = registers.values().copied().collect();
     let computed = computing_insts(function);
@@ -41,10 +41,10 @@ pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     }
 }
 
-/// For each value, the block and the instruction that compute it; `None` for values with several definitions.
+/// For each value: the block and the instruction that compute it; `None` for values with several definitions.
 type ComputingInsts = FxHashMap<Value, Option<(Block, Inst)>>;
 
-/// Returns, for each value of a function, the block and the instruction that compute it.
+/// Returns, for each value of a function, the block and the instruction that compute it; `None` for values with several definitions.
 fn computing_insts(function: &Function) -> ComputingInsts {
     let mut computed = ComputingInsts::default();
     for &block in &function.layout {
@@ -57,7 +57,7 @@ fn computing_insts(function: &Function) -> ComputingInsts {
     computed
 }
 
-/// Returns the variable and the source of a copy into one of `variables`; `None` for other instructions.
+/// If `inst` is a copy into one of `variables`, returns that variable and the source of the copy; `None` for other instructions.
 fn match_assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value>) -> Option<(Value, Operand)> {
     let data = &function.insts[inst];
     let [result] = function.results(inst) else { return None };
@@ -70,8 +70,8 @@ fn match_assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value
     data.is(Pseudo::Copy).then_some((variable, *source))
 }
 
-/// Returns whether machine instructions compute the source of the copy `inst` in the same block and for the same PTX statement. These
-/// instructions then mark the assignment.
+/// Returns whether the source of the copy `inst` is computed by machine instructions of the same block and the same PTX statement. A
+/// debugger can then stop at these instructions, and the assignment needs no move.
 fn is_marked(function: &Function, computed: &ComputingInsts, block: Block, inst: Inst, source: &Operand) -> bool {
     let is_here = |value: Value| match computed.get(&value) {
         Some(&Some((from, by))) => {
@@ -92,8 +92,8 @@ fn is_marked(function: &Function, computed: &ComputingInsts, block: Block, inst:
     }
 }
 
-/// Appends a move of each 32-bit word of `source` to `extended`, and makes the instruction `copy`, which copies into `variable`, read their
-/// results without a guard. Does nothing if no move can read the source.
+/// Appends a move of each 32-bit word of `source` to `extended`, and makes the instruction `copy`, which copies into `variable`, read the
+/// results of the moves without a guard. Does nothing if no move can read the source.
 fn insert_moves(function: &mut Function, copy: Inst, variable: Value, source: Operand, extended: &mut Vec<Inst>) {
     let class = function.values[variable];
     let is_plain = source.suffixes.iter().all(|&suffix| suffix == Symbol::NAME_);

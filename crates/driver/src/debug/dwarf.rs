@@ -17,7 +17,7 @@ use crate::emit::EmittedCode;
 use crate::job::Job;
 use crate::whole_program::Program;
 
-/// DWARF operator of a location in memory.
+/// DWARF operator of a location at an address in memory.
 const DW_OP_ADDR: u8 = 0x03;
 /// Size in bytes of the operand of `DW_OP_addr`.
 const ADDRESS_BYTES: usize = 8;
@@ -26,7 +26,7 @@ const ADDRESS_BYTES: usize = 8;
 pub struct CarriedSections<'a> {
     /// The modules of the program.
     modules: Vec<&'a Module>,
-    /// The sections of all modules by name, in the order of their first occurrence.
+    /// The joined sections, in the order in which the modules first name them.
     sections: Vec<CarriedSection<'a>>,
     /// For each label in a debug section, given by module and name: the index of the section and the offset in it, in bytes.
     labels: FxHashMap<(usize, Name), (usize, i64)>,
@@ -43,14 +43,14 @@ struct CarriedSection<'a> {
     size_bytes: i64,
 }
 
-/// The value that a label or name in a debug section stands for in the cubin.
+/// What a label or name in a debug section means in the cubin.
 #[derive(Clone, PartialEq, Eq)]
 enum NameValue {
     /// An address: name of a symbol, and offset in bytes.
     Symbol(String, i64),
     /// An offset in a copied debug section: index of the section, and offset in bytes.
     Section(usize, i64),
-    /// The start of the line table.
+    /// The start of the line table (`.debug_line`).
     LineTable,
     /// A variable on the stack: offset in bytes from the frame base, the end of the frame.
     Stack(i64),
@@ -58,7 +58,8 @@ enum NameValue {
     Number(i64),
 }
 
-/// Returns the debug sections to copy: all of them, or only the strings with names of inlined functions if only line tables are requested.
+/// Returns the debug sections of the PTX to copy: all of them, or only the strings with names of inlined functions if only line tables are
+/// requested.
 pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CarriedSections<'a> {
     let mut carried = CarriedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
     for number in 0..debug.texts.len().min(program.modules.len()) {
@@ -74,7 +75,7 @@ pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> Carried
 }
 
 impl<'a> CarriedSections<'a> {
-    /// Appends a section of a module to the joined section with its name, and records the offsets of its labels.
+    /// Appends a debug section of a module to the joined section of the same name, and records the offsets of its labels.
     fn push(&mut self, module: usize, section: &'a DwarfSection) {
         let known = self.sections.iter().position(|known| known.name == &*section.name);
         let index = known.unwrap_or_else(|| {
@@ -94,7 +95,8 @@ impl<'a> CarriedSections<'a> {
         }
     }
 
-    /// Returns the offset in `.debug_str` of a label, or of `.debug_str` itself, plus `offset`.
+    /// Returns the offset in `.debug_str` of a label there plus `offset`, in bytes. The name `.debug_str` itself means the start of the
+    /// module's part.
     pub fn string_offset(&self, module: usize, name: Name, offset: i64) -> u64 {
         let in_label = self.labels.get(&(module, name)).map(|&(_, start)| start);
         let start = in_label.or_else(|| {
@@ -104,17 +106,17 @@ impl<'a> CarriedSections<'a> {
         (start.unwrap_or(0) + offset).cast_unsigned()
     }
 
-    /// Returns the index of the joined section with a name; `None` if there is none.
+    /// Returns the index of the joined section with this name; `None` if there is none.
     fn section_named(&self, name: &str) -> Option<usize> {
         self.sections.iter().position(|section| section.name == name)
     }
 
-    /// Returns the offset in a joined section of the first part from a module; `None` if there is none.
+    /// Returns the byte offset, in a joined section, of the first part that comes from a module; `None` if there is none.
     fn part_start(&self, section: usize, module: usize) -> Option<i64> {
         self.sections[section].parts.iter().find(|part| part.0 == module).map(|part| part.1)
     }
 
-    /// Adds the copied sections to the description of the cubin. Names in them become relocations, offsets or numbers.
+    /// Adds the copied debug sections to `file`, the description of the cubin. Names in them become relocations, offsets or numbers.
     pub fn add(&self, file: &mut build::Module, functions: &[CompiledFunction<'_>]) {
         let first = file.debug.len();
         let line_table = file.debug.iter().position(|section| section.name == DEBUG_LINE).unwrap_or(0);
@@ -131,7 +133,7 @@ impl<'a> CarriedSections<'a> {
     }
 }
 
-/// Resolves labels and names in debug sections to their values in the cubin.
+/// Finds out what labels and names in debug sections mean in the cubin.
 struct DebugNameResolver<'a> {
     /// The debug sections that are copied into the cubin.
     carried: &'a CarriedSections<'a>,
@@ -139,7 +141,7 @@ struct DebugNameResolver<'a> {
     labels: FxHashMap<(usize, Name), (&'a str, i64)>,
     /// The locations of function-scope variables, by module and name.
     variables: FxHashMap<(usize, Name), NameValue>,
-    /// Names of the symbols of the file.
+    /// Names of the symbols of the cubin.
     symbols: FxHashSet<String>,
 }
 
@@ -166,7 +168,7 @@ impl<'a> DebugNameResolver<'a> {
         resolver
     }
 
-    /// Returns the value of a name, plus `offset`; `None` if the cubin does not contain the object.
+    /// Returns what a name plus `offset` means in the cubin; `None` if the cubin does not contain the object.
     fn resolve_name(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
         let moved = |target: NameValue| match target {
             NameValue::Symbol(symbol, start) => NameValue::Symbol(symbol, start + offset),
@@ -194,8 +196,8 @@ impl<'a> DebugNameResolver<'a> {
         self.symbols.contains(text).then(|| NameValue::Symbol(text.to_owned(), offset))
     }
 
-    /// Appends the contents of a debug section of a module to `out`. `first` is the index in the cubin of the first copied debug section,
-    /// `line_table` that of the line table.
+    /// Appends the contents of a debug section of a module to `out`. `first` is the index, among the sections of the cubin, of the first
+    /// copied debug section, and `line_table` that of the line table.
     fn encode(&self, out: &mut DebugSection, module: usize, section: &DwarfSection, first: usize, line_table: usize) {
         let mut data = &section.data[..];
         for item in &section.items {
@@ -223,7 +225,8 @@ impl<'a> DebugNameResolver<'a> {
     }
 }
 
-/// Appends a value of `size` bytes, with a relocation if it needs one. References to objects that the cubin does not contain are 0.
+/// Appends a number of `size` bytes that stands for `target`, with a relocation if it needs one. References to objects that the cubin does
+/// not contain are 0. `first` and `line_table` are indices of sections as in [`DebugNameResolver::encode`].
 fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, first: usize, line_table: usize) {
     let offset = out.bytes.len() as u64;
     let (symbol, addend) = match target {
@@ -232,7 +235,7 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
         Some(NameValue::LineTable) => (DebugSymbol::Section(line_table), 0),
         Some(NameValue::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
             out.bytes.pop();
-            // The new location expression has the same length as the one that it replaces: `DW_OP_addr` and its operand.
+            // The new location expression has the same length as the one that it replaces, `DW_OP_addr` with its operand.
             out.bytes.extend(frame_location(distance, 1 + ADDRESS_BYTES));
             return;
         }
@@ -249,7 +252,7 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
     out.relocations.push(DebugRelocation { offset, size_bytes: size as u8, symbol, addend });
 }
 
-/// Returns the parameters of a function, and the variables that its body declares.
+/// Returns the parameters of a function and the variables that its body declares.
 fn variables_of<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = VariableId> + 'a {
     let parameters = job.function().parameters.iter().filter_map(|parameter| match *parameter {
         Parameter::Variable(id) => Some(id),

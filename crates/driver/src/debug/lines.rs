@@ -9,8 +9,8 @@ use super::source_places::{SourcePlace, SourcePlaces};
 use crate::emit::EmittedCode;
 use crate::job::Job;
 
-/// Returns the rows of a function in the line table of the PTX text; `line_of` returns the line of a byte offset. Code before that of the
-/// first PTX instruction is assigned to the line of the brace that opens the body.
+/// Returns the rows of a function in the line table of the PTX text; `line_of` returns the line of a byte offset in the text. Code before
+/// that of the first PTX instruction gets the line of the brace that opens the body.
 pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
     let mut rows: Vec<Row> = Vec::new();
     let mut push = |address: u64, line: u64| {
@@ -29,7 +29,7 @@ pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, l
     Sequence { function: job.name().to_owned(), size_bytes: code.bytes.len() as u64, rows }
 }
 
-/// Returns the byte offset in `text` of the brace that opens a body; `None` if there is none.
+/// Returns the byte offset in the PTX text of the brace that opens a function body; `None` if there is none.
 fn opening_brace(body: &Body, text: &[u8]) -> Option<u32> {
     let first = body.position(0)?.start as usize;
     text.get(..first)?.iter().rposition(|&byte| byte == b'{').map(|offset| offset as u32)
@@ -71,7 +71,7 @@ struct RowWriter<'a> {
     rows: Vec<Row>,
     /// Number of the source position of the last row; `None` before the first row.
     current: Option<u32>,
-    /// For each source position at which an inlined function is called: the number of its line-table row, counted from 1.
+    /// For each source position from which an inlined function is called: the number of its line-table row, counted from 1.
     calls: FxHashMap<u32, u64>,
 }
 

@@ -47,7 +47,8 @@ pub struct RegisterAlias {
 /// For each location list, the PTX register that holds the variable on all paths to a point; `None` if there is none or several.
 type VariableBindings = Vec<Option<RegisterId>>;
 
-/// Returns the statements at which location lists name the wrong register, sorted by statement. The function is not in SSA form yet.
+/// Returns the statements at which location lists name a PTX register that does not hold the variable, sorted by statement. The function is
+/// not in SSA form yet.
 pub fn find_aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<RegisterId>>]) -> Vec<RegisterAlias> {
     let mut assignments: FxHashMap<u32, Vec<(usize, RegisterId)>> = FxHashMap::default();
     for (list, entries) in lists.iter().enumerate() {

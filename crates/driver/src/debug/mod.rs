@@ -34,7 +34,7 @@ const DEBUG_REGISTERS: &str = ".nv_debug_info_reg_sass";
 /// Name of the section with the types of the PTX registers in [`DEBUG_REGISTERS`].
 const DEBUG_REGISTER_TYPES: &str = ".nv_debug_info_reg_type";
 
-/// A function of the file and its compiled form.
+/// A function of the program, and its machine code.
 type CompiledFunction<'a> = (&'a Job<'a>, &'a Finished);
 
 /// Adds the debug sections that the options request to the description of the cubin.
@@ -54,14 +54,14 @@ struct DebugSectionWriter<'a> {
     program: &'a Program<'a>,
     /// The debug information that the options request.
     debug: &'a DebugInfo,
-    /// The functions in the order of the cubin.
+    /// The functions in the order in which the cubin has them.
     functions: Vec<CompiledFunction<'a>>,
     /// The debug sections of the PTX that are copied into the cubin.
     carried: dwarf::CarriedSections<'a>,
 }
 
 impl DebugSectionWriter<'_> {
-    /// Adds all debug sections to the description of the cubin. Fails if one is too large for 32-bit DWARF.
+    /// Adds all requested debug sections to the description of the cubin. Fails if one is too large for 32-bit DWARF.
     fn add(&mut self, file: &mut build::Module) -> oriole_cubin::Result<()> {
         let is_relocatable = file.is_relocatable();
         let source_lines = self.source_lines()?;
@@ -112,14 +112,14 @@ impl DebugSectionWriter<'_> {
         sections.into_iter().filter(|section| !section.bytes.is_empty()).collect()
     }
 
-    /// Returns the PTX text of all modules in the form of its debug section.
+    /// Returns the PTX text of all modules in the form of the section `.nv_debug_ptx_txt`.
     fn joined_ptx_text(&self) -> ptx_text::PtxText {
         let mut text = ptx_text::PtxText::default();
         self.debug.texts.iter().for_each(|module| text.push(module));
         text
     }
 
-    /// Returns the line table of the PTX text. `file` names the text in relocatable files.
+    /// Returns the line table of the PTX text. `file` is the name of the text in relocatable files; `None` otherwise.
     fn ptx_lines(&self, text: &ptx_text::PtxText, file: Option<SourceFile>) -> oriole_cubin::Result<EncodedLines> {
         let file_number = u64::from(file.is_some());
         let indices: Vec<LineIndex> = self.debug.texts.iter().map(|text| LineIndex::new(text)).collect();
@@ -145,7 +145,7 @@ fn match_source_file(item: &Item) -> Option<(u32, SourceFile)> {
     }
 }
 
-/// Returns a section with a line table. The start address of each function is relocated.
+/// Returns a debug section with a line table, and with a relocation for the start address of each function.
 fn line_section(name: &str, lines: EncodedLines) -> DebugSection {
     let relocation =
         |(offset, function): (u64, String)| DebugRelocation { offset, size_bytes: 8, symbol: DebugSymbol::Named(function), addend: 0 };
@@ -161,12 +161,12 @@ fn relocate_strings(file: &mut build::Module, fields: &[u64]) {
     file.debug[lines].relocations.extend(fields.iter().map(relocation));
 }
 
-/// Returns the 32-bit FNV-1a hash of a text. It distinguishes the PTX texts of the objects that a linker joins.
+/// Returns the 32-bit FNV-1a hash of a PTX text. It distinguishes the PTX texts of the objects that a linker joins.
 fn checksum(text: &[u8]) -> u32 {
     text.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Returns whether a section of the PTX holds the strings that line tables refer to.
+/// Returns whether a debug section of the PTX holds the strings that line tables refer to.
 fn is_string_section(name: &str) -> bool {
     name == DEBUG_STR
 }

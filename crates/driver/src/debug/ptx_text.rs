@@ -3,12 +3,12 @@
 //! Lines end with a zero byte and have no leading blanks. Line numbers stay those of the input: comment lines, `.loc`, `.file` and the data
 //! of debug sections, which tools do not show, become empty lines.
 
-/// The PTX text of all modules.
+/// The PTX text of all modules, in the form of the debug section.
 #[derive(Default)]
 pub struct PtxText {
     /// The lines, each followed by a zero byte.
     pub bytes: Vec<u8>,
-    /// For each module, the number of lines that come before its text.
+    /// For each module, the number of lines in `bytes` before the text of the module.
     pub first_lines: Vec<u64>,
     /// Number of lines in `bytes` so far.
     lines: u64,

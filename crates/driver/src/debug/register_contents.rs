@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use oriole_ir::RegFile;
 use rustc_hash::FxHashMap;
 
-/// A machine register or a word of a spill slot, which may hold a 32-bit word of a PTX register or a predicate.
+/// A machine register or a 32-bit word of a spill slot: a place that may hold a word of a PTX register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MachinePlace {
     /// A general register, by number.
@@ -17,7 +17,7 @@ pub enum MachinePlace {
 }
 
 impl MachinePlace {
-    /// Returns the place for a machine register; `None` for files other than general registers and predicates.
+    /// Returns the place for a machine register; `None` for register files other than general registers and predicates.
     pub fn register(file: RegFile, number: u16) -> Option<MachinePlace> {
         match file {
             RegFile::General => Some(MachinePlace::General(number)),
@@ -37,41 +37,41 @@ pub type PlaceAndWord = (MachinePlace, WordNumber);
 /// The contents of all machine places in compact form: pairs of place and word, in ascending order.
 pub type PlacesAndWords = Vec<PlaceAndWord>;
 
-/// The words of PTX registers that each machine place holds, at one point of the code.
+/// Which words of PTX registers each machine place (register or word of a spill slot) holds, at one point of the code.
 #[derive(Default)]
 pub struct PlaceContents {
     /// The contents as pairs: a machine place, and a word of a PTX register that it holds.
     pairs: BTreeSet<PlaceAndWord>,
     /// For each word of a PTX register, the machine places that hold it.
     places: FxHashMap<WordNumber, Vec<MachinePlace>>,
-    /// The pairs that were inserted or removed since [`PlaceContents::take_changes`]. A pair may occur several times.
+    /// The pairs that were inserted or removed since the last call of [`PlaceContents::take_changes`]. A pair may occur several times.
     changes: Vec<PlaceAndWord>,
 }
 
 impl PlaceContents {
-    /// Returns the contents with exactly these pairs.
+    /// Returns the contents that consist of these pairs of place and word.
     pub fn from_pairs(pairs: &[PlaceAndWord]) -> PlaceContents {
         let mut contents = PlaceContents::default();
         pairs.iter().for_each(|&(place, word)| contents.insert(place, word));
         contents
     }
 
-    /// Returns the pairs in ascending order.
+    /// Returns all pairs of place and word in ascending order.
     pub fn pairs(&self) -> PlacesAndWords {
         self.pairs.iter().copied().collect()
     }
 
-    /// Returns whether a place holds a word.
+    /// Returns whether a machine place holds a word of a PTX register; `pair` has both.
     pub fn contains(&self, pair: PlaceAndWord) -> bool {
         self.pairs.contains(&pair)
     }
 
-    /// Returns the words that a place holds, in ascending order.
+    /// Returns the words of PTX registers that a machine place holds, in ascending order.
     pub fn words(&self, place: MachinePlace) -> Vec<WordNumber> {
         self.pairs.range((place, WordNumber::MIN)..=(place, WordNumber::MAX)).map(|pair| pair.1).collect()
     }
 
-    /// Records that a place holds a word.
+    /// Records that a machine place holds a word of a PTX register, in addition to words that it holds already.
     pub fn insert(&mut self, place: MachinePlace, word: WordNumber) {
         if self.pairs.insert((place, word)) {
             self.places.entry(word).or_default().push(place);
@@ -79,24 +79,24 @@ impl PlaceContents {
         }
     }
 
-    /// Records that a place holds no word of a PTX register any more.
+    /// Records that a machine place holds no word of a PTX register any more.
     pub fn clear(&mut self, place: MachinePlace) {
         self.words(place).into_iter().for_each(|word| self.remove((place, word)));
     }
 
-    /// Records that the places for which `is_lost` is true hold no words of PTX registers any more.
+    /// Records that the machine places for which `is_lost` is true hold no words of PTX registers any more.
     pub fn clear_if(&mut self, is_lost: impl Fn(MachinePlace) -> bool) {
         let lost: PlacesAndWords = self.pairs.iter().copied().filter(|pair| is_lost(pair.0)).collect();
         lost.into_iter().for_each(|pair| self.remove(pair));
     }
 
-    /// Records that no place holds `word` any more.
+    /// Records that no machine place holds `word` any more.
     pub fn forget(&mut self, word: WordNumber) {
         let places = self.places.get(&word).cloned().unwrap_or_default();
         places.into_iter().for_each(|place| self.remove((place, word)));
     }
 
-    /// Returns the pairs of place and word that were inserted or removed since the last call.
+    /// Returns the pairs of place and word that were inserted or removed since the last call, and empties that list.
     pub fn take_changes(&mut self) -> PlacesAndWords {
         std::mem::take(&mut self.changes)
     }

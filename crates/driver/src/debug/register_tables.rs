@@ -40,8 +40,9 @@ impl RegisterTables {
             self.ranges.extend(u32::from(range.word).to_le_bytes());
             self.ranges.extend(name.bytes());
             self.ranges.push(0);
-            // The last field is the address of the last instruction of the range, which debuggers include. With the end of the range in it,
-            // the table would name two places for an instruction at which a value moves, and cuda-gdb would show `<optimized out>`.
+            // The last field is the address of the last instruction of the range; debuggers include that instruction. If the field were the
+            // end of the range, the table would name two places for an instruction at which a value moves, and cuda-gdb would show
+            // `<optimized out>`.
             let last = range.end - INSTRUCTION_BYTES as u32;
             for field in [register_code(range, declaration.ty), range.start, last] {
                 self.ranges.extend(field.to_le_bytes());
@@ -52,8 +53,8 @@ impl RegisterTables {
 }
 
 /// Returns the ranges, shortened so that no two of them name a place for the same word of a PTX register at the same address, as in the
-/// tables of ptxas. `ranges` is sorted by PTX register, word and start. A machine register is named for as long as it holds the word; after
-/// that, the one that holds the word for the longest time.
+/// tables of ptxas. `ranges` is sorted by PTX register, word and start. The table names a machine place for as long as it holds the word;
+/// from then on, it names the place that holds the word for the longest time.
 fn without_overlaps(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
     let mut chosen: Vec<RegisterRange> = Vec::new();
     for of_word in ranges.chunk_by(|one, next| (one.register, one.word) == (next.register, next.word)) {
@@ -77,14 +78,14 @@ fn without_overlaps(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
     chosen
 }
 
-/// Returns the ranges, corrected for the statements at which location lists name the wrong PTX register: there the ranges of the register
-/// that holds the variable are used. No two ranges of a word overlap, before and after.
+/// Returns the ranges, corrected for statements at which location lists name the wrong PTX register: there the wrong register gets the
+/// places of the register that holds the variable. No two ranges of one word overlap, neither in the input nor in the result.
 fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterRange> {
     let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for &(offset, location) in &code.locations {
         statements.entry(location.statement).or_default().push(offset);
     }
-    // The PTX registers that location lists name wrongly, each with the byte offset of an instruction at which they do.
+    // Pairs of a PTX register that a location list names wrongly and the byte offset of an instruction at which it does so.
     let mut aliased: FxHashSet<(RegisterId, u32)> = FxHashSet::default();
     for alias in &code.register_aliases {
         aliased.extend(statements.get(&alias.statement).into_iter().flatten().map(|&offset| (alias.named, offset)));
@@ -126,7 +127,7 @@ fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterR
     list
 }
 
-/// Maximum distance of a spill slot from the stack pointer that `.nv_debug_info_reg_sass` can encode, in bytes.
+/// Maximum distance of a spill slot from the stack pointer, in bytes, that `.nv_debug_info_reg_sass` can encode.
 const MAX_SLOT_OFFSET: u32 = 0xffff;
 
 /// Returns whether `.nv_debug_info_reg_sass` can name a machine place: a spill slot may be too far from the stack pointer.
@@ -134,8 +135,9 @@ fn is_encodable(place: MachinePlace) -> bool {
     !matches!(place, MachinePlace::Slot(offset) if offset > MAX_SLOT_OFFSET)
 }
 
-/// Returns the encoding of a place in `.nv_debug_info_reg_sass`: its class in the top byte, and its number. For types of at most
-/// 16 bits in registers, the number counts half registers. For spill slots it is the base register in the third byte, and the offset.
+/// Returns the encoding of a machine place in `.nv_debug_info_reg_sass`: the kind of place in the top byte, and the number of the register.
+/// For types of at most 16 bits, the number counts half registers. For a spill slot, the third byte has the base register and the lower two
+/// the offset in bytes.
 fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
     const PREDICATE: u32 = 2 << 24;
     const HALF: u32 = 4 << 24;
@@ -149,7 +151,7 @@ fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
     }
 }
 
-/// Returns the encoding of a type in `.nv_debug_info_reg_type`. Types without an encoding of their own are encoded as untyped bits.
+/// Returns the encoding of a type in `.nv_debug_info_reg_type`. A type that has none is encoded as untyped bits of its size.
 fn type_code(ty: ScalarType) -> u8 {
     use ScalarType::{B8, B16, B64, B128, F16, F16x2, F32, F64, Pred, S8, S16, S32, S64, U8, U16, U32, U64};
     match ty {

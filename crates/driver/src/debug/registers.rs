@@ -44,26 +44,27 @@ pub struct WordDefinition {
     word: u8,
     /// The instruction that computes the value.
     inst: Inst,
-    /// Index of the result among the results of the instruction.
+    /// Index of the result in the instruction's list of results.
     result: usize,
-    /// The value that is the result.
+    /// The IR value that is this result.
     value: Value,
-    /// Index, in the value, of the register that holds the word.
+    /// Index of the register, in the tuple of the value, that holds the word.
     first: u8,
-    /// Whether the value is a predicate.
+    /// Whether the value is a predicate (one bit) and not a 32-bit word.
     is_predicate: bool,
-    /// Whether the instruction has a guard, and its result is the old value of the PTX register where the guard does not hold.
+    /// Whether the instruction is guarded and keeps the old value of the PTX register where the guard does not hold, so that its result is
+    /// valid in all threads.
     is_merging: bool,
 }
 
 /// A range of addresses in which a machine register or a spill slot holds a word of a PTX register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterRange {
-    /// The PTX register.
+    /// The PTX register whose word is held.
     pub register: RegisterId,
     /// Index of the 32-bit word in the PTX register; 0 for the lowest.
     pub word: u8,
-    /// The machine register or spill slot.
+    /// The machine register or spill slot that holds the word.
     pub place: MachinePlace,
     /// Start of the range, as a byte offset in the function.
     pub start: u32,
@@ -71,7 +72,7 @@ pub struct RegisterRange {
     pub end: u32,
 }
 
-/// Returns the name of a PTX register.
+/// Returns the name of a PTX register, such as `%r3`.
 pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> String {
     let declaration = body.declaration_of(register);
     let mut name = module.name(declaration.name).to_owned();
@@ -83,7 +84,7 @@ pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> Stri
 
 /// Maximum number of copies and packs to look through between an assignment and the instruction that computes the value.
 const MAX_COPIES: usize = 16;
-/// Maximum number of entries in the states of the analysis at all block starts together. For functions that need more, no ranges are
+/// Maximum number of pairs of place and word in the states at all block starts together. For functions that need more, no ranges are
 /// computed.
 const MAX_STATE_ENTRIES: usize = 1 << 26;
 
@@ -94,23 +95,23 @@ const LOP3_XOR_TABLE: i64 = 0x3c;
 /// Truth table of `PLOP3` for the exclusive or of its first two sources, if the third one is true.
 const PLOP3_XOR_TABLE: i64 = 0x28;
 
-/// The definition of each value; `None` for values with several definitions.
+/// For each value: the instruction that defines it; `None` for values with several definitions.
 type DefinitionSites = FxHashMap<Value, Option<DefinitionSite>>;
 
-/// The place where a value is defined: an instruction and one of its results.
+/// The definition of a value: an instruction and one of its results.
 #[derive(Clone, Copy)]
 struct DefinitionSite {
     /// The instruction that defines the value.
     inst: Inst,
-    /// Index of the value among the results of the instruction.
+    /// Index of the value in the instruction's list of results.
     result: usize,
 }
 
 /// Returns, for each 32-bit word of a PTX register, the instruction results that define it. `registers` maps each PTX register to its value
 /// in the IR. The function is not in SSA form yet.
 ///
-/// `has_all_assignments` says that no later pass copies or deletes instructions and that a machine instruction marks each assignment
-/// ([`super::assignments`]). Then PTX registers with several assignments are listed, otherwise only those with exactly one.
+/// `has_all_assignments` says that no later pass copies or deletes instructions, and that each assignment has a machine instruction
+/// ([`super::assignments`]). If so, the result also has PTX registers with several assignments, otherwise only those with exactly one.
 pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>, has_all_assignments: bool) -> Vec<WordDefinition> {
     let flow = ControlFlow::compute(function);
     let mut sites = DefinitionSites::default();
@@ -152,7 +153,8 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
                     is_merging: function.insts[inst].guard.is_some(),
                 })
             };
-            // If one definition of a word were missing, the old value would seem to be valid after it. So either all are listed or none.
+            // If one definition of a word were missing, the old value would seem to be valid after it. So either all definitions are listed
+            // or none.
             let words: Option<Vec<WordDefinition>> = assignments.iter().map(define).collect();
             found.extend(words.into_iter().flatten());
         }
@@ -161,8 +163,8 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
 }
 
 /// Finds the machine instruction that computes a 32-bit word of a value, looking through copies and packs; `site` is the definition of the
-/// value. Returns (the instruction, the index of the result among its results, the result, the index of the word in the result); `None` if
-/// it is not found.
+/// value. Returns the instruction, the index of the result among its results, the value that is this result, and the index of the word in
+/// that value; `None` if it is not found.
 fn find_computing_inst(
     function: &Function,
     sites: &DefinitionSites,
@@ -173,7 +175,8 @@ fn find_computing_inst(
     for _ in 0..MAX_COPIES {
         let DefinitionSite { inst, result } = site;
         let data = &function.insts[inst];
-        // A guarded instruction defines its result in all threads only if it has a tied operand, the result where the guard does not hold.
+        // A guarded instruction defines its result in all threads only if it has a tied operand, which is the result where the guard does
+        // not hold.
         let is_complete = data.guard.is_none() || data.op.machine().is_some() && function.tied_to(inst, result).is_some();
         if !is_complete {
             return None;
@@ -194,7 +197,8 @@ fn find_computing_inst(
     None
 }
 
-/// Returns the source of a `PACK` that contains word `word` of its result, and the index of the word in that source.
+/// Returns the source of a `PACK` (which builds a tuple) that contains word `word` of its result, and the index of the word in that source;
+/// `None` if there is none.
 fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
     for source in sources {
         let count = match source.kind {
@@ -209,8 +213,8 @@ fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
     None
 }
 
-/// Removes all definitions of a word of a PTX register if one of the instructions recorded as defining it no longer defines the recorded
-/// value, because a pass has changed it. Called before registers are allocated.
+/// Removes all definitions of a word of a PTX register if one of the recorded instructions no longer defines the recorded value, because a
+/// pass has changed it. Called before registers are allocated.
 pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) {
     let is_valid = |definition: &WordDefinition| {
         let result = function.results(definition.inst).get(definition.result);
@@ -221,8 +225,8 @@ pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) 
     definitions.retain(|definition| !lost.contains(&word_of(definition)));
 }
 
-/// Returns the address ranges in which machine registers and spill slots hold words of PTX registers. The function has physical registers
-/// and its final order.
+/// Returns the address ranges in which machine registers and spill slots hold words of PTX registers. The function must have physical
+/// registers, in its final instruction order.
 pub fn ranges(function: &Function, definitions: &[WordDefinition]) -> Vec<RegisterRange> {
     if definitions.is_empty() {
         return Vec::new();
@@ -242,7 +246,8 @@ struct RegisterAvailability {
     assigned: FxHashMap<ResultWord, Vec<WordNumber>>,
     /// Numbers of the words that are predicates, not 32-bit words.
     predicate_words: FxHashSet<WordNumber>,
-    /// The guarded instructions whose result is the current value of the PTX register also where the guard does not hold.
+    /// The guarded instructions that keep the old value of the PTX register where the guard does not hold, so that their result is valid in
+    /// all threads.
     merging_insts: FxHashSet<Inst>,
     /// The `ENTRY` instructions, which define the parameters that arrive in registers.
     parameter_insts: Vec<Inst>,
@@ -278,7 +283,8 @@ impl RegisterAvailability {
         analysis
     }
 
-    /// Updates the contents of registers and spill slots along the instructions of a block, and calls `visit` after each instruction.
+    /// Updates `contents`, the words that registers and spill slots hold, along the instructions of a block, and calls `visit` after each
+    /// instruction.
     fn walk(&self, function: &Function, insts: &[Inst], contents: &mut PlaceContents, mut visit: impl FnMut(&mut PlaceContents)) {
         let mut at = 0;
         while at < insts.len() {
@@ -301,14 +307,14 @@ impl RegisterAvailability {
     }
 
     /// Returns the two registers that three instructions swap by exclusive or: `a ^= b; b ^= a; a ^= b`. The allocator swaps registers this
-    /// way if none is free. `None` if one of the instructions is an assignment of the PTX.
+    /// way if none is free. `None` if the instructions are not such a swap, or if one of them assigns a PTX register.
     fn swapped_places(&self, function: &Function, three: &[Inst]) -> Option<[MachinePlace; 2]> {
         let mut pairs = three.iter().map(|&inst| match_exclusive_or(function, inst).filter(|_| !self.assigned.contains_key(&(inst, 0, 0))));
         let (first, second, third) = (pairs.next()??, pairs.next()??, pairs.next()??);
         (first == third && [second[1], second[0]] == first).then_some(first)
     }
 
-    /// Updates the contents of registers and spill slots for the effect of an instruction.
+    /// Updates `contents`, the words that registers and spill slots hold, for the effect of an instruction.
     fn apply_inst(&self, function: &Function, inst: Inst, contents: &mut PlaceContents) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::CALL) {
@@ -389,9 +395,9 @@ impl RegisterAvailability {
         }
     }
 
-    /// Forgets the old contents of the results of an instruction, and records the new ones: the words that the instruction defines, and
-    /// those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places that
-    /// hold a word defined here are forgotten: they have its old value, for example that of the previous iteration of a loop.
+    /// Forgets the old contents of the results of an instruction, and records the new ones: the words of PTX registers that the instruction
+    /// defines, and those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places
+    /// that hold a word defined here are forgotten, because they have its old value, for example that of the previous iteration of a loop.
     fn write_results(&self, function: &Function, inst: Inst, contents: &mut PlaceContents, copied: Vec<Vec<WordNumber>>) {
         let is_certain = function.insts[inst].guard.is_none() || self.merging_insts.contains(&inst);
         let mut copied = copied.into_iter();
@@ -414,14 +420,14 @@ impl RegisterAvailability {
         }
     }
 
-    /// Returns the contents of registers at the start of the function, where some hold parameters.
+    /// Returns which words registers hold at the start of the function, where parameters may be in registers.
     fn at_entry(&self, function: &Function) -> PlaceContents {
         let mut contents = PlaceContents::default();
         self.parameter_insts.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
         contents
     }
 
-    /// Returns the contents of registers and spill slots at the start of each block; `None` for unreachable blocks, and for all blocks if
+    /// Returns which words registers and spill slots hold at the start of each block; `None` for unreachable blocks, and for all blocks if
     /// the states become larger than [`MAX_STATE_ENTRIES`].
     fn contents_at_block_starts(&self, function: &Function) -> Vec<Option<PlacesAndWords>> {
         let next = following_blocks(function);
@@ -461,9 +467,11 @@ impl RegisterAvailability {
         starts
     }
 
-    /// Walks over the code and collects the address ranges in which places hold words.
+    /// Walks over the code and collects the address ranges in which registers and spill slots hold words of PTX registers. `starts` has the
+    /// contents at the start of each block.
     fn collect_ranges(&self, function: &Function, starts: &[Option<PlacesAndWords>]) -> Vec<RegisterRange> {
-        // For each pair of a place and a word that the place holds at the current point: the byte offset from which on it holds the word.
+        // For each machine place and each word of a PTX register that it holds at the current point: the byte offset from which on it holds
+        // the word.
         let mut open: BTreeMap<(MachinePlace, WordNumber), u32> = BTreeMap::new();
         let mut list: Vec<RegisterRange> = Vec::new();
         let mut offset = 0;
@@ -497,14 +505,14 @@ impl RegisterAvailability {
         list
     }
 
-    /// Returns the record of an address range in which a place holds the word with this number; `None` if the range is empty.
+    /// Returns the record of the address range in which a machine place holds the word with this number; `None` if the range is empty.
     fn new_range(&self, (place, number): (MachinePlace, WordNumber), start: u32, end: u32) -> Option<RegisterRange> {
         let (register, word) = self.words[number as usize];
         (start < end).then_some(RegisterRange { register, word, place, start, end })
     }
 }
 
-/// Returns the operand kind of one general register.
+/// Returns the operand for the general register with this number.
 fn general_register(number: u16) -> OperandKind {
     OperandKind::Register { file: RegFile::General, first: number, count: 1 }
 }
@@ -516,8 +524,8 @@ fn spill_offset(function: &Function, inst: Inst) -> Option<u32> {
     u32::try_from(offset).ok()
 }
 
-/// Returns the destination (also the first source) and the second source of an exclusive or of two registers; `None` for other
-/// instructions.
+/// For an exclusive or of two registers whose destination is also its first source, returns the destination and the second source; `None`
+/// for other instructions.
 fn match_exclusive_or(function: &Function, inst: Inst) -> Option<[MachinePlace; 2]> {
     let data = &function.insts[inst];
     let operands = function.operands(inst);
@@ -545,8 +553,8 @@ fn is_nonzero_test(function: &Function, inst: Inst) -> bool {
     is_expected && function.sources(inst).last().is_some_and(|last| *last == Operand::PT)
 }
 
-/// Returns the successors of each block, by block index. Branches to the next block of the layout have been removed, so a block without an
-/// unconditional jump at its end continues with the next one.
+/// Returns the successors of each block, by block index. Branches to the next block of the layout have been removed, so a block that does
+/// not end in an unconditional jump continues with the next one.
 fn following_blocks(function: &Function) -> Vec<Vec<Block>> {
     let flow = ControlFlow::compute(function);
     let mut next: Vec<Vec<Block>> = vec![Vec::new(); function.blocks.len()];

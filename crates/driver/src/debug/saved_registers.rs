@@ -18,7 +18,7 @@ use oriole_support::Index;
 
 use crate::convention::{self, STACK_POINTER};
 
-/// The locations of the value that one register had at the entry of the function. A value may be in several of them.
+/// The locations of the value that one register had at the entry of the function. The value may be in several locations at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ValueLocations {
     /// Whether the register itself still holds the value.
@@ -30,7 +30,7 @@ struct ValueLocations {
 }
 
 impl ValueLocations {
-    /// The locations at the entry: each value is in its own register.
+    /// The locations at the entry of the function: each value is in its own register only.
     const AT_ENTRY: ValueLocations = ValueLocations { in_itself: true, in_register: None, in_frame: None };
 
     /// Returns the locations that hold the value on both of two joining paths.
@@ -43,11 +43,11 @@ impl ValueLocations {
     }
 }
 
-/// The locations of the entry values of all tracked registers, each with the number of the register.
+/// For each tracked register, by number: the locations of the value that it had at the entry of the function.
 type EntryValueLocations = Vec<(u16, ValueLocations)>;
 
-/// Returns the rules for finding the caller's registers in a function, sorted by the byte offset from which they apply. Kernels have no
-/// caller, so they have no rules.
+/// Returns the rules with which a debugger finds the values of the caller's registers, sorted by the byte offset from which they apply.
+/// Kernels have no caller, so they have no rules.
 pub fn caller_register_rules(function: &Function) -> Vec<SavedRule> {
     if function.kind == FunctionKind::Kernel {
         return Vec::new();
@@ -65,7 +65,8 @@ pub fn caller_register_rules(function: &Function) -> Vec<SavedRule> {
     rules_from_states(function, &states_at_block_starts(function, entry))
 }
 
-/// Returns the locations of the entry values at the start of each block, by block index; `None` for blocks that are not reached.
+/// Returns, for the start of each block, the locations of the values that registers had at the entry of the function; `None` for blocks
+/// that are not reached. The result is indexed by block.
 fn states_at_block_starts(function: &Function, entry: EntryValueLocations) -> Vec<Option<EntryValueLocations>> {
     let mut states: Vec<Option<EntryValueLocations>> = vec![None; function.blocks.len()];
     let Some(&first) = function.layout.first() else { return states };
@@ -128,7 +129,7 @@ pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
     }
 }
 
-/// Updates the locations of all entry values after an instruction.
+/// Updates the locations of the values that registers had at the entry of the function for the effect of an instruction.
 fn apply_inst(function: &Function, inst: Inst, state: &mut EntryValueLocations) {
     let data = &function.insts[inst];
     let single = |kind: OperandKind| match kind {
@@ -181,13 +182,14 @@ fn apply_inst(function: &Function, inst: Inst, state: &mut EntryValueLocations) 
     }
 }
 
-/// Removes the register `written`, which an instruction overwrites, from the locations of the entry value of `register`.
+/// Removes the register `written`, which an instruction overwrites, from the locations of the value that `register` had at the function's
+/// entry.
 fn remove_location(places: &mut ValueLocations, register: u16, written: u16) {
     places.in_itself &= register != written;
     places.in_register = places.in_register.filter(|&holder| holder != written);
 }
 
-/// Adds the register `written` to the locations of the entry value of `register`.
+/// Adds the register `written` to the locations of the value that `register` had at the function's entry.
 fn add_location(places: &mut ValueLocations, register: u16, written: u16) {
     match register == written {
         true => places.in_itself = true,
@@ -195,7 +197,8 @@ fn add_location(places: &mut ValueLocations, register: u16, written: u16) {
     }
 }
 
-/// Returns a rule for each point of the code at which the location of an entry value changes.
+/// Returns a rule for each point of the code at which a value of the caller moves to another location. `states` has the locations at block
+/// starts.
 fn rules_from_states(function: &Function, states: &[Option<EntryValueLocations>]) -> Vec<SavedRule> {
     let mut rules = Vec::new();
     let mut current: Vec<SavedPlace> = Vec::new();
@@ -209,7 +212,7 @@ fn rules_from_states(function: &Function, states: &[Option<EntryValueLocations>]
     for &block in &function.layout {
         let mut state = states[block.position()].clone();
         for &inst in &function.blocks[block].insts {
-            // The rules apply to the point before the instruction. Code that is not reached keeps the rules of the code before it.
+            // The rules apply to the point before the instruction. In unreachable code the rules of the code before it stay in force.
             if let Some(state) = &mut state {
                 current.resize(state.len(), SavedPlace::Same);
                 for ((register, places), known) in state.iter().zip(&mut current) {

@@ -4,7 +4,7 @@ use oriole_ptx::ast::LineLocation;
 use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
-/// A position in a source file. Each distinct position has a number, its index in [`SourcePlaces::places`].
+/// A position in a source file. Positions are numbered by their index in [`SourcePlaces::places`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SourcePlace {
     /// Number of the source file in its `.file` directive.
@@ -13,13 +13,14 @@ pub struct SourcePlace {
     pub line: u32,
     /// Column in the source line.
     column: u32,
-    /// For inlined code: the number of the position of the call, which is smaller than the number of this position. Otherwise `None`.
+    /// For inlined code: the number of the position from which the inlined function is called, which is smaller than the number of this
+    /// position. Otherwise `None`.
     pub call: Option<u32>,
     /// For inlined code: the offset in `.debug_str` of the name of the inlined function.
     pub function_name: u64,
 }
 
-/// The positions that the `.loc` directives of a body name.
+/// The source positions that the `.loc` directives of a function body name.
 pub struct SourcePlaces {
     /// The source positions without repetitions.
     pub places: Vec<SourcePlace>,
@@ -28,9 +29,9 @@ pub struct SourcePlaces {
 }
 
 impl SourcePlaces {
-    /// Collects the positions. `inlined_at` refers to the last earlier `.loc` with that file, line and column. If that `.loc` is in another
-    /// function, the position of the call counts as code that is not inlined. `name_offset` returns the offset of a function's name in
-    /// `.debug_str`.
+    /// Collects the source positions of `.loc` directives. `inlined_at` refers to the last earlier `.loc` with that file, line and column.
+    /// If that `.loc` is in another function, the position of the call counts as code that is not inlined. `name_offset` returns the offset
+    /// of a function's name in `.debug_str`.
     pub fn new(locations: &[LineLocation], name_offset: &dyn Fn(Name, i64) -> u64) -> SourcePlaces {
         let mut builder = PlaceNumbering::default();
         let mut last: FxHashMap<[u32; 3], u32> = FxHashMap::default();
@@ -52,7 +53,7 @@ impl SourcePlaces {
     }
 }
 
-/// Numbers source positions without repetition.
+/// Gives each distinct source position a number.
 #[derive(Default)]
 struct PlaceNumbering {
     /// The source positions, by number.
@@ -62,7 +63,7 @@ struct PlaceNumbering {
 }
 
 impl PlaceNumbering {
-    /// Returns the number of a position; adds the position if it is new.
+    /// Returns the number of a source position; adds the position if it is new.
     fn number_of(&mut self, place: SourcePlace) -> u32 {
         *self.numbers.entry(place).or_insert_with(|| {
             self.places.push(place);

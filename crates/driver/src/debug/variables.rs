@@ -17,28 +17,28 @@ use super::registers::register_name;
 /// The DWARF operator of a location in a register.
 const DW_OP_REGX: u8 = 0x90;
 
-/// The part of a function in which DWARF names a PTX register as location of a variable. Statements are numbered as in
+/// The part of a function in which DWARF names a PTX register as the location of a variable. Statements are numbered as in
 /// [`Location::statement`](oriole_ir::Location::statement).
 #[derive(Clone, Default, Debug)]
 pub struct Scope {
-    /// Whether DWARF names the register for the whole function.
+    /// Whether DWARF names the PTX register for the whole function.
     is_whole: bool,
-    /// Ranges of statements for which DWARF names the register, as (first statement, first statement after the range).
+    /// Ranges of statements for which DWARF names the PTX register, as (first statement, first statement after the range).
     ranges: Vec<(u32, u32)>,
-    /// Single statements in addition to `ranges` at which the register holds a variable, although a location list names another one.
+    /// Further statements at which the PTX register holds a variable, although a location list names another register.
     statements: FxHashSet<u32>,
 }
 
-/// The PTX registers of a function that are locations of variables.
+/// The PTX registers of a function that DWARF names as locations of variables.
 #[derive(Clone, Default, Debug)]
 pub struct FunctionVariables {
     /// For each name of a PTX register, the part of the function in which it is the location of a variable.
     scopes: FxHashMap<String, Scope>,
-    /// The location lists of the variables; their entries have the names of PTX registers.
+    /// For each variable with a location list: the entries of the list, which name PTX registers.
     lists: Vec<Vec<ListEntry<String>>>,
 }
 
-/// The PTX registers that are locations of variables, by function.
+/// For each function: the PTX registers that DWARF names as locations of variables.
 pub type VariableRegisters = FxHashMap<FunctionId, FunctionVariables>;
 
 /// Size of an address in bytes.
@@ -47,11 +47,11 @@ const ADDRESS_BYTES: usize = 8;
 /// Name of the section with location lists.
 const LOCATION_LISTS: &str = ".debug_loc";
 
-/// Collects the PTX registers that the debug sections of a module use as locations.
+/// Collects the PTX registers that the debug sections of a module name as locations of variables.
 ///
-/// The sections are not parsed: every `DW_OP_regx` byte that is followed by a name counts. A byte that is something else by chance only
-/// extends a live range. A location belongs to the function of the last code label before it, since the entry of a function starts with
-/// the label of its first instruction. In location lists, the two labels before a location are its range.
+/// The sections are not parsed: every `DW_OP_regx` byte that is followed by a register name counts. A byte that has this value by chance
+/// only extends a live range. A location belongs to the function of the last code label before it, since the entry of a function starts
+/// with the label of its first instruction. In location lists, the two labels before a location are its range.
 pub fn variable_registers(module: &Module) -> VariableRegisters {
     let mut labels: FxHashMap<Name, (FunctionId, u32)> = FxHashMap::default();
     for (id, function) in module.functions.iter_enumerated() {
@@ -88,7 +88,7 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
                             _ => scope.is_whole = true,
                         }
                     }
-                    // Two addresses of 0 end a list.
+                    // Two addresses of 0 end a location list.
                     if has_ranges && usize::from(bytes) == ADDRESS_BYTES && !list.is_empty() {
                         variables.lists.push(std::mem::take(&mut list));
                     }
@@ -100,7 +100,7 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
     found
 }
 
-/// Returns the labels of a body, and for each the number of the next statement with an instruction.
+/// Returns each label of a function body with the number of the next statement that has an instruction.
 fn label_statements(body: &Body) -> Vec<(Name, u32)> {
     let mut found = Vec::new();
     let mut next = u32::MAX;
@@ -115,13 +115,13 @@ fn label_statements(body: &Body) -> Vec<(Name, u32)> {
 }
 
 impl FunctionVariables {
-    /// Returns whether no register is the location of a variable.
+    /// Returns whether no PTX register is the location of a variable.
     pub fn is_empty(&self) -> bool {
         self.scopes.is_empty()
     }
 
-    /// Returns the location lists, each sorted by statement. `named` maps the names of the function's PTX registers. Lists with a register
-    /// that the function does not have are left out.
+    /// Returns the location lists with register ids instead of names, each sorted by statement. `named` maps the names of the function's
+    /// PTX registers to their ids. Lists with a register that the function does not have are left out.
     fn resolved_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<ListEntry<RegisterId>>> {
         let resolve = |list: &Vec<ListEntry<String>>| {
             let entry =
@@ -135,7 +135,7 @@ impl FunctionVariables {
 }
 
 impl Scope {
-    /// Returns whether the scope contains a statement: the register is the location of a variable there.
+    /// Returns whether the register is the location of a variable at a statement.
     fn contains(&self, statement: u32) -> bool {
         self.is_whole
             || self.statements.contains(&statement)
@@ -143,7 +143,7 @@ impl Scope {
     }
 }
 
-/// Returns the register names after all `DW_OP_regx` bytes.
+/// Returns the names of PTX registers that follow `DW_OP_regx` bytes.
 fn register_locations(bytes: &[u8]) -> impl Iterator<Item = String> + '_ {
     let operators = bytes.iter().enumerate().filter(|&(_, &byte)| byte == DW_OP_REGX);
     operators.filter_map(|(at, _)| decode_name(&bytes[at + 1..]))
@@ -168,11 +168,11 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
     is_name.then(|| String::from_utf8(name).ok()).flatten()
 }
 
-/// Extends the live ranges of variables to all statements of their scopes. `registers` has the value of each PTX register, `variables` are
-/// the registers that hold variables. The function is not in SSA form yet.
+/// Inserts pseudo operations that extend the live ranges of variables to all statements of their scopes. `registers` has the value of each
+/// PTX register, `variables` are the registers that hold variables. The function is not in SSA form yet.
 ///
-/// A variable is kept only where it has been assigned on all paths: elsewhere it has no value. Returns the statements at which location
-/// lists name a register that does not hold the variable.
+/// A variable is kept only where it has been assigned on all paths, because elsewhere it has no value. Returns the statements at which
+/// location lists name a register that does not hold the variable.
 pub fn keep_readable(
     function: &mut Function,
     module: &Module,
@@ -202,7 +202,8 @@ pub fn keep_readable(
         let mut inserted = inserted.into_iter().peekable();
         for (position, inst) in insts.into_iter().enumerate() {
             while let Some((_, variable)) = inserted.next_if(|(before, _)| *before == position) {
-                // There is one `KEEP` for each value, so that the values need not be in registers at the same time.
+                // Each value gets its own `KEEP` (a pseudo operation that extends live ranges), so that the values need not be in registers
+                // at the same time.
                 let operand = Operand::new(OperandKind::Value(function.whole(variables[variable.position()].0)));
                 let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &[operand], 0);
                 function.insts[keep].location = function.insts[inst].location;
@@ -235,7 +236,7 @@ struct KeepFinder<'a> {
 }
 
 impl<'a> KeepFinder<'a> {
-    /// Numbers the variables, and computes for each block the variables that are assigned at its start.
+    /// Numbers the variables, and computes for each block the variables that are assigned on all paths to its start.
     fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> KeepFinder<'a> {
         let numbers: FxHashMap<Value, VariableId> =
             variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
@@ -246,7 +247,7 @@ impl<'a> KeepFinder<'a> {
         keeper
     }
 
-    /// Returns the variables that are assigned on all paths to the start of each block.
+    /// Returns, for each block, the variables that are assigned on all paths to its start.
     fn assigned_at_block_starts(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<VariableId>> {
         let none = BitSet::new(self.variables.len());
         let mut all = none.clone();
@@ -275,9 +276,9 @@ impl<'a> KeepFinder<'a> {
         starts
     }
 
-    /// Adds the variables that an instruction without a guard assigns to the set `assigned`.
+    /// Adds to the set `assigned` the variables that an instruction assigns, unless it has a guard.
     fn add_assigned(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
-        // A guard may prevent the assignment.
+        // With a guard, some threads may not execute the assignment.
         if function.insts[inst].guard.is_none() {
             self.assigned_variables(function, inst).for_each(|number| {
                 assigned.insert(number);
@@ -285,13 +286,13 @@ impl<'a> KeepFinder<'a> {
         }
     }
 
-    /// Returns the variables among the results of an instruction.
+    /// Returns the variables that an instruction assigns.
     fn assigned_variables(&self, function: &Function, inst: Inst) -> impl Iterator<Item = VariableId> {
         function.results(inst).iter().filter_map(|operand| self.numbers.get(&operand.value()?).copied())
     }
 
-    /// Returns the points of a block at which a `KEEP` is needed: pairs of a position, before which it is inserted, and a variable; sorted
-    /// by position.
+    /// Returns the points of a block at which a `KEEP` (a pseudo operation that reads a value) is needed: pairs of a position, before which
+    /// it is inserted, and a variable; sorted by position.
     fn keep_points(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
         let insts = &function.blocks[block].insts;
         let terminators = insts.len() - function.terminators(block).len();
@@ -301,13 +302,13 @@ impl<'a> KeepFinder<'a> {
         let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
             assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
         };
-        // `statement` is that of the previous instruction, and `named` has the variables that DWARF names for it. Before the first
-        // statement of the block, `named` has the variables of the first statement.
+        // `statement` is that of the previous instruction, and `named` has the variables that DWARF names at it. Before the first statement
+        // of the block, `named` has the variables of the first statement.
         let (mut statement, mut named) = (0, named_at(self.first_statements[block.position()], &assigned));
         for (position, &inst) in insts.iter().enumerate() {
             let here = function.insts[inst].location.statement;
             if here != 0 && here != statement {
-                // A new statement starts. Variables that it assigns, or whose scope ends before it, are kept up to here.
+                // A new statement starts. Variables that it assigns, or whose scope ends before it, stay live up to here.
                 let of_statement =
                     insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
                 let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.assigned_variables(function, inst)).collect();
@@ -337,8 +338,8 @@ impl<'a> KeepFinder<'a> {
     }
 }
 
-/// Returns the position of the `KEEP` of the function's results in a block that returns; `None` for other blocks. Variables are kept before
-/// it, because it must stay next to the return.
+/// Returns the position of the `KEEP` (a pseudo operation) that reads the function's results in a block that returns; `None` for other
+/// blocks. Variables are kept before it, because it must stay next to the return.
 fn end_of_function(function: &Function, insts: &[Inst]) -> Option<usize> {
     let at = insts.iter().position(|&inst| function.insts[inst].is_machine(Opcode::RET))?;
     let has_results = at > 0 && function.insts[insts[at - 1]].is(Pseudo::Keep);
@@ -351,7 +352,7 @@ mod tests {
 
     #[test]
     fn names_are_decoded() {
-        // `%r1` is 0x257231, in LEB128 0xb1 0xe4 0x95 0x01.
+        // The name `%r1` as a number is 0x257231, which is 0xb1 0xe4 0x95 0x01 in LEB128.
         assert_eq!(decode_name(&[0xb1, 0xe4, 0x95, 0x01, 7]).as_deref(), Some("%r1"));
         assert_eq!(decode_name(&[0x01]), None);
         assert_eq!(decode_name(&[]), None);

@@ -17,7 +17,7 @@ use crate::{convention, emit, layout, patches, prologue, report_data, resident_b
 /// The result of a pass: nothing, or the errors that stop the compilation of the function.
 type PassOutcome = Result<(), Vec<Failure>>;
 
-/// Returns an internal error of the compiler with this message.
+/// Returns an error that reports a bug of the compiler with this message.
 fn internal_error(message: impl ToString) -> Vec<Failure> {
     vec![Failure::from(Fault::Internal(message.to_string()))]
 }
@@ -83,7 +83,7 @@ pub(super) fn uniform_handles(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `straighten`: merges blocks that always follow each other.
+/// Pass `straighten`: merges each block with its successor if no other control flow leaves the one or enters the other.
 pub(super) fn straighten(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::straighten::run(&mut state.function, target);
@@ -109,7 +109,8 @@ pub(super) fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Runs contraction, unless the options forbid it; `legality` says whether its results must be encodable.
+/// Joins floating-point multiplications and additions into multiply-adds, unless the options forbid it. `legality` says whether the new
+/// instructions must be encodable.
 fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> PassOutcome {
     if state.options().contract {
         let encodability = &mut state.input.caches.encodability.borrow_mut();
@@ -118,21 +119,21 @@ fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legalit
     Ok(())
 }
 
-/// Pass `fuse`: forms multiply-adds of 64-bit addresses.
+/// Pass `fuse`: joins multiplications and 64-bit additions of address computations into wide multiply-adds.
 pub(super) fn fuse(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::fuse::run(&mut state.function, target);
     Ok(())
 }
 
-/// Pass `split-index`: moves the constant part of an array index to the offset of the access.
+/// Pass `split-index`: moves the constant part of an array index into the offset field of the memory access.
 pub(super) fn split_index(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::split_index::run(&mut state.function, target);
     Ok(())
 }
 
-/// Pass `legalize`: makes every instruction encodable on the target.
+/// Pass `legalize`: rewrites every instruction into one that can be encoded for the target.
 pub(super) fn legalize(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal_error)
@@ -166,26 +167,27 @@ pub(super) fn narrow(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `forward-stores`: forwards stored words to loads, and removes repeated loads and overwritten stores.
+/// Pass `forward-stores`: replaces loads of words that were stored before by the stored values, and removes repeated loads and overwritten
+/// stores.
 pub(super) fn forward_stores(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::forward_stores::run(&mut state.function);
     Ok(())
 }
 
-/// Pass `vector-loads`: joins loads of neighbouring words of shared memory.
+/// Pass `vector-loads`: joins loads of neighbouring words of shared memory into vector loads.
 pub(super) fn vector_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::vector_loads::run_with_remarks(&mut state.function, target, &mut state.pass_remarks);
     Ok(())
 }
 
-/// Pass `unroll`: replaces short loops by their iterations, and joins iterations of others.
+/// Pass `unroll`: replaces short loops by copies of their body, one for each iteration, and unrolls others partly.
 pub(super) fn unroll(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::unroll::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
-/// Pass `fold`: folds constants into instructions, and constant additions into address offsets.
+/// Pass `fold`: replaces registers with known contents by constant operands, and moves constant additions into address offsets.
 pub(super) fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::fold::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
@@ -206,14 +208,14 @@ pub(super) fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `join-phis`: joins the phis of the registers of a matrix accumulator.
+/// Pass `join-phis`: replaces phis of the single registers of a matrix accumulator by one phi of the whole tuple.
 pub(super) fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::join_phis::run(&mut state.function, target);
     Ok(())
 }
 
-/// Pass `uniform`: computes operands that must be in uniform registers on the uniform datapath.
+/// Pass `uniform`: moves the computation of operands that must be in uniform registers to the uniform datapath.
 pub(super) fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::uniform::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
@@ -226,26 +228,26 @@ pub(super) fn guard_sums(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `uniform-numbers`: keeps doubles that are read repeatedly in uniform registers.
+/// Pass `uniform-numbers`: keeps double-precision constants that are read repeatedly in uniform registers.
 pub(super) fn uniform_numbers(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-/// Pass `share-constants`: loads the constants of a loop before the loop.
+/// Pass `share-constants`: loads constants that instructions of a loop need into registers before the loop.
 pub(super) fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::share_constants::run(&mut state.function, target);
     Ok(())
 }
 
-/// Pass `stagger-products`: divides groups of warpgroup matrix products, so that they overlap with arithmetic.
+/// Pass `stagger-products`: divides groups of warpgroup matrix products into smaller ones, so that products overlap with arithmetic.
 pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::stagger_products::run(&mut state.function, state.input.register_limit);
     Ok(())
 }
 
-/// Pass `constant-phis`: makes constants the sources of phis, instead of registers that hold these constants.
+/// Pass `constant-phis`: makes phis read constants directly, instead of registers that hold these constants.
 pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::constant_phis::run(&mut state.function, target);
@@ -265,14 +267,14 @@ pub(super) fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `reduce`: replaces atomic operations whose old value is not read by reductions and counters.
+/// Pass `reduce`: replaces atomic operations whose old value is not read by reductions, which return nothing, and by counters.
 pub(super) fn reduce(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::reduce::run(&mut state.function, target);
     Ok(())
 }
 
-/// Pass `aggregate`: lets one thread perform the atomic operations of a warp on one address.
+/// Pass `aggregate`: lets one thread of a warp perform the atomic operations of all its threads on one address.
 pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::aggregate::run(&mut state.function, target);
@@ -283,8 +285,8 @@ pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
 pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
     if oriole_isel::is_slow_path(&state.function.name) {
-        // Callers have a convergence barrier around the call, so the function needs none. A barrier that it used would be unusable in all
-        // callers.
+        // Callers have a convergence barrier around the call, so the function needs none. A barrier that the function used would be
+        // unusable in all callers.
         return Ok(());
     }
     let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
@@ -299,7 +301,7 @@ pub(super) fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `balance`: moves additions, shifts and FP16 multiply-adds to the less busy unit.
+/// Pass `balance`: makes the less busy unit execute additions, shifts and FP16 multiply-adds that two units can execute.
 pub(super) fn balance(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::balance::run_with_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
@@ -323,7 +325,8 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     let (environment, options) = (state.environment(), state.input.options);
     registers::retain_valid(&state.function, &mut state.register_definitions);
     state.report_data.gather_statistics_before_allocation(&state.function, options, state.input.hardware);
-    // A second allocation is worth its time only for a scheduled kernel whose registers may exceed the register target.
+    // A second allocation is worth its time only for a scheduled kernel that may need more registers than the register target, the number
+    // up to which the occupancy stays the same.
     let before = resident_blocks::may_exceed_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
         .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
@@ -356,19 +359,20 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
-/// Pass `store-return`: leaves the return address of a function with calls to the prologue.
+/// Pass `store-return`: makes the prologue of a function with calls save the return address in the frame.
 pub(super) fn store_return(state: &mut FunctionState<'_>) -> PassOutcome {
     convention::store_return_address(&mut state.function);
     Ok(())
 }
 
-/// Pass `return-addresses`: writes return addresses before calls, and the instructions of texture fetches by quads.
+/// Pass `return-addresses`: inserts instructions that write the return address before each call, and the instructions of texture fetches by
+/// quads (four threads).
 pub(super) fn return_addresses(state: &mut FunctionState<'_>) -> PassOutcome {
     convention::write_return_addresses(&mut state.function);
     Ok(())
 }
 
-/// Pass `clear-barriers`: clears callee-saved convergence barriers, where the target needs that.
+/// Pass `clear-barriers`: inserts instructions that clear callee-saved convergence barriers, where the target needs that.
 pub(super) fn clear_barriers(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     convention::clear_barriers(&mut state.function, target);
@@ -381,13 +385,13 @@ pub(super) fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
     prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
 }
 
-/// Pass `balance-moves`: moves copies of registers to the less busy unit.
+/// Pass `balance-moves`: makes the less busy unit execute copies of registers.
 pub(super) fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
-/// Pass `share-tuples`: makes tuples of registers parts of longer tuples that contain the same elements.
+/// Pass `share-tuples`: makes a tuple of registers a part of a longer tuple that contains the same elements, which saves copies.
 pub(super) fn share_tuples(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::share_tuples::run(&mut state.function, target);
@@ -438,13 +442,13 @@ pub(super) fn settle_products(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `serial-control`: computes control words that run one instruction after the other.
+/// Pass `serial-control`: computes control words with which each instruction completes before the next one issues (-O0).
 pub(super) fn serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
     state.controls = Some(serial::assign(&mut state.function, state.input.hardware));
     Ok(())
 }
 
-/// Pass `control`: computes stalls, scoreboards, yields and register reuse.
+/// Pass `control`: computes the control words: stalls, scoreboards, yields and register reuse.
 pub(super) fn control(state: &mut FunctionState<'_>) -> PassOutcome {
     if state.plan.is_some_and(|plan| plan.backend.strategy().tunes_yields()) {
         let warps = state
@@ -462,7 +466,7 @@ pub(super) fn control(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `encode`: encodes the instructions.
+/// Pass `encode`: encodes the instructions as machine code.
 pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     let Some(controls) = &state.controls else { return Err(internal_error("no control words were computed")) };
     state.report_data.gather_final_statistics(&state.function, controls, state.input.hardware);
@@ -472,7 +476,7 @@ pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal_error)?;
     code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
-    // The frame of a function that moves its stack pointer at run time has no constant offsets.
+    // In a function that moves its stack pointer at run time, saved registers have no constant offsets from the stack pointer.
     if !state.selection.has_dynamic_stack {
         code.saved_registers = saved_registers::caller_register_rules(&state.function);
     }

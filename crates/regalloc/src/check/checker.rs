@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
 
-/// The state of the verifier: the function before and after allocation, and lookup tables for them.
+/// The state of the verifier: the function before and after register allocation, and lookup tables for both.
 pub(super) struct Checker<'a> {
     /// The function before allocation, in SSA form.
     pub(super) old: &'a Function,
@@ -19,10 +19,10 @@ pub(super) struct Checker<'a> {
     pub(super) env: &'a Environment,
     /// The instruction of the old function that defines each value, and the index of the value among its results.
     pub(super) definitions: FxHashMap<Value, (Inst, usize)>,
-    /// For each value that a phi of the old function defines: the block of the phi.
+    /// For each value that a phi of the old function defines: the block that the phi is in.
     pub(super) blocks_of_phis: FxHashMap<Value, Block>,
-    /// For each move that replaces a part of a guarded copy: the copy, and the index in the copy's result of the register that the move
-    /// writes.
+    /// For each move of the new function that replaces one register of a guarded copy: the copy, and the index of that register in the
+    /// result of the copy.
     pub(super) guarded_moves: FxHashMap<Inst, (Inst, u8)>,
     /// For each instruction of the new function: whether the old function has it too. The allocator inserted the others.
     pub(super) is_old: IndexVec<Inst, bool>,
@@ -75,12 +75,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns whether a block of the new function is also in the old one. The others are on split edges.
+    /// Returns whether a block of the new function is also in the old one. The other blocks were created on split edges.
     pub(super) fn is_old_block(&self, block: Block) -> bool {
         block < self.old.blocks.next_index()
     }
-    /// Returns the content of register `register_index` of a value, counted from 0, looking through copies, packs and phis with one source;
-    /// `None` if it is undefined.
+    /// Returns the content of register `register_index` of a value, counted from 0. Copies, packs and phis with one source are replaced by
+    /// their sources. `None` if the content is undefined.
     pub(super) fn resolve(&self, value: Value, register_index: u8) -> Option<Content> {
         let (mut value, mut register_index) = (value, register_index);
         loop {
@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns the source of a phi in a block with one reachable predecessor, where the phi is a copy; `None` for other phis.
+    /// Returns the source of a phi whose block has one reachable predecessor, so that the phi is a copy; `None` for other phis.
     fn only_source(&self, phi: Inst) -> Option<Operand> {
         let mut pairs = self
             .old
@@ -133,7 +133,8 @@ impl<'a> Checker<'a> {
         pairs.next().is_none().then_some(only)
     }
 
-    /// Returns the content of register `register_index` of an operand of the old function, counted from 0; `None` if it is undefined.
+    /// Returns what register `register_index` of an operand of the old function contains, counted from 0; `None` if the content is
+    /// undefined.
     pub(super) fn content_of(&self, operand: &Operand, register_index: u8) -> Option<Content> {
         match operand.kind {
             OperandKind::Value(part) => self.resolve(part.value, part.first + register_index),
@@ -141,7 +142,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Adds demands that the registers starting at `first` hold a part of a value when `inst` executes.
+    /// Adds demands that the registers starting at `first` hold a part of a value when `inst` executes. A demand says which content a
+    /// location must have.
     pub(super) fn demand_part(&self, part: Part, file: RegFile, first: Reg, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
         for (register_index, register) in first.tuple(part.count).enumerate() {
             if let Some(content) = self.resolve(part.value, part.first + register_index as u8) {

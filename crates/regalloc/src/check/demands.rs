@@ -23,7 +23,7 @@ impl fmt::Display for CheckError {
 
 impl std::error::Error for CheckError {}
 
-/// Returns a verification error with this message.
+/// Returns `Err` with a verification error with this message.
 pub(super) fn error<T>(message: String) -> Result<T, CheckError> {
     Err(CheckError { message })
 }
@@ -38,7 +38,7 @@ pub(super) enum Location {
 }
 
 impl Location {
-    /// Returns the sort key: registers by file and number, then slots by offset.
+    /// Returns the key by which locations are sorted: registers by file and number, then slots by offset.
     fn sort_key(self) -> (u8, i64) {
         match self {
             Location::Register(file, register) => (file as u8, i64::from(register.number())),
@@ -70,11 +70,12 @@ pub(super) enum Content {
     ConstantOperand(OperandKind),
 }
 
-/// The demands at one point of the function: the content that each location must have.
+/// The demands at one point of the function: for each location, the content that it must have there for the code after the point to be
+/// correct.
 pub(super) type Demands = BTreeMap<Location, Content>;
 
-/// Adds a demand that `location` holds `content`. Returns an error if there is already a demand for other content; its message names the
-/// origin of the demand, which `origin` returns.
+/// Adds a demand that `location` holds `content`. Returns an error if there is already a demand for other content there. The error message
+/// names the origin of the new demand, the text that `origin` returns.
 pub(super) fn demand(demands: &mut Demands, location: Location, content: Content, origin: impl Fn() -> String) -> Result<(), CheckError> {
     match demands.insert(location, content) {
         Some(other) if other != content => error(format!("{location:?} should hold both {other:?} and {content:?}, {}", origin())),
@@ -82,7 +83,7 @@ pub(super) fn demand(demands: &mut Demands, location: Location, content: Content
     }
 }
 
-/// Returns the content of register `register_index` of a constant operand, counted from 0; `None` if it is undefined.
+/// Returns what register `register_index` of a constant operand contains, counted from 0; `None` if the content is undefined.
 pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<Content> {
     match operand.kind {
         OperandKind::Undefined => None,

@@ -11,7 +11,7 @@ use crate::registers::Reg;
 pub(super) enum MoveSource {
     /// A register or spill slot.
     Location(Location),
-    /// A constant: its content.
+    /// A constant, given by the content that the destination gets.
     Content(Content),
 }
 
@@ -19,8 +19,8 @@ pub(super) enum MoveSource {
 pub(super) type InsertedMove = (Location, MoveSource);
 
 impl Checker<'_> {
-    /// Propagates demands backward over an instruction that the allocator inserted, which must be a move, a spill load or store, or a
-    /// rematerialized instruction.
+    /// Propagates demands (the content that each location must have) backward over an instruction that the allocator inserted. Returns an
+    /// error if it is not a move, a spill load or store, or a rematerialized instruction.
     pub(super) fn propagate_inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.is_machine(Opcode::BRA) {
@@ -168,7 +168,8 @@ impl Checker<'_> {
     }
 }
 
-/// Returns the moves of a `CS2R` that sets two registers to zero; `None` if it reads a special register other than `SRZ`.
+/// Returns the two moves of a `CS2R` that sets two registers to zero; `None` if the `CS2R` reads a special register other than `SRZ`, which
+/// is zero.
 fn as_clear_pair(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
     let (OperandKind::Register { file, first, count: 2 }, OperandKind::Name(name)) = (operands[0].kind, operands[1].kind) else {
         return None;

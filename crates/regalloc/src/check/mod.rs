@@ -48,7 +48,8 @@ pub fn check(before: &Function, after: &Function, env: &Environment, allocation:
 }
 
 impl Checker<'_> {
-    /// Computes the demands at the start of every block by iteration to a fixed point, and checks those at the start of the function.
+    /// Computes the demands (the content that each location must have) at the start of every block by iteration to a fixed point. Checks
+    /// the demands at the start of the function.
     fn solve_demands(&self) -> Result<(), CheckError> {
         let blocks = self.new.blocks.len();
         let predecessors = self.predecessors();
@@ -88,7 +89,8 @@ impl Checker<'_> {
         predecessors
     }
 
-    /// Checks that each demand at the start of the function is for a value that `ENTRY` defines in the demanded register.
+    /// Checks that each demand at the start of the function is for a value that the pseudo operation `ENTRY` defines in the demanded
+    /// register.
     fn check_entry(&self, demands: &Demands) -> Result<(), CheckError> {
         for (&at, &content) in demands {
             let met = match content {
@@ -107,8 +109,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Adds the demands `successor_demands`, which hold at the start of `to`, to the demands at the end of `from`. Demands for phis of `to`
-    /// become demands for the sources of the phis.
+    /// Adds the demands `successor_demands`, which apply at the start of `to`, to the demands at the end of `from`. Demands for phis of
+    /// `to` become demands for the sources of the phis. A demand says which content a location must have.
     fn propagate_edge(
         &self,
         from: Block,
@@ -142,12 +144,13 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Propagates demands from the end of a block to its start.
+    /// Propagates demands (the content that each location must have) from the end of a block to its start.
     fn propagate_block(&self, block: Block, demands: &mut Demands) -> Result<(), CheckError> {
         let insts = &self.new.blocks[block].insts;
         let empty = Vec::new();
         let old = if self.is_old_block(block) { &self.old.blocks[block].insts } else { &empty };
-        // The new block has no `KEEP`, a pseudo operation that is deleted. So the old block is walked in parallel to find its position.
+        // The new block has no `KEEP`, a pseudo operation that the allocator deletes. So the old block is walked in parallel to find the
+        // position of each `KEEP`.
         let mut keeps = old.iter().rev().peekable();
         let mut at = insts.len();
         while at > 0 {

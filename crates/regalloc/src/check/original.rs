@@ -8,7 +8,8 @@ use super::inserted::MoveSource;
 use crate::registers::Reg;
 
 impl Checker<'_> {
-    /// Propagates demands backward over an instruction of the old function: results satisfy demands, sources add demands.
+    /// Propagates demands (the content that each location must have) backward over an instruction of the old function: results satisfy
+    /// demands, sources add demands.
     pub(super) fn propagate_original(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let (old, new) = (self.old.operands(inst), self.new.operands(inst));
         let data = &self.new.insts[inst];
@@ -28,7 +29,7 @@ impl Checker<'_> {
         self.demand_guard(inst, self.old.insts[inst].guard, data.guard, demands)
     }
 
-    /// Checks that a call overwrites no register on which there is a demand.
+    /// Checks that a call overwrites no register whose content is still demanded after it.
     fn check_clobbers(&self, inst: Inst, demands: &Demands) -> Result<(), CheckError> {
         for (&at, content) in demands {
             if let Location::Register(file, register) = at
@@ -40,8 +41,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Removes the demands that a result satisfies. Checks that the result's registers are valid, that there is no demand for another value
-    /// on them, and that the value is demanded in no other register or slot.
+    /// Removes the demands that a result of an instruction satisfies. Checks that the registers of the result are valid, that no other
+    /// value is demanded in them, and that the value is demanded in no other register or slot.
     fn satisfy_by_result(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         let OperandKind::Value(part) = before.kind else { return check_unchanged(inst, before, after) };
         let class = self.old.values[part.value];
@@ -71,7 +72,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Adds demands that the registers of a source hold the value that the original instruction reads, and checks that they are valid.
+    /// Adds demands that the registers of a source hold the value that the original instruction reads. Checks that the registers are valid.
     fn demand_source(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
             && let Some(content) = before.part().is_none().then(|| constant_content(before, 0)).flatten()
@@ -113,7 +114,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Adds the demands of a `KEEP`: its operands must be in their fixed registers.
+    /// Adds the demands of a `KEEP`, a pseudo operation that marks values as live: its operands must be in their fixed registers.
     pub(super) fn demand_kept(&self, keep: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         for source in self.old.sources(keep) {
             let Role::Fixed(register) = source.role else { continue };
@@ -133,8 +134,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Propagates demands backward over `inst`, the move of one register of a guarded copy. Where the guard is false the destination keeps
-    /// its content, so before the move it must hold the tied source, and the source of the move must hold the copied value.
+    /// Propagates demands backward over `inst`, the move of one register of a guarded copy. Where the guard is false, the destination keeps
+    /// its content. So before the move the destination must hold the tied source of the copy, and the source of the move must hold the
+    /// copied value.
     pub(super) fn propagate_guarded_move(
         &self,
         inst: Inst,
@@ -166,7 +168,8 @@ impl Checker<'_> {
         self.demand_guard(inst, self.old.insts[copy].guard, self.new.insts[inst].guard, demands)
     }
 
-    /// Returns the result, source and tied operand of a guarded copy; `None` if the instruction is not one.
+    /// Returns the result, the source and the tied operand (the old value of the result) of a guarded copy; `None` if the instruction is
+    /// not one.
     fn guarded_copy_operands(&self, copy: Inst) -> Option<(Operand, Operand, Operand)> {
         if self.old.insts.get(copy).is_none_or(|data| data.result_count() != 1) {
             return None;

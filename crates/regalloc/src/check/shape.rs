@@ -7,8 +7,8 @@ use super::demands::{CheckError, error};
 use crate::registers::Reg;
 
 impl Checker<'_> {
-    /// Checks that each block has the same machine instructions in the same order, that no operand is an SSA value, and that no register is
-    /// above the limit.
+    /// Checks that each block has the same machine instructions in the same order as before allocation, that no operand is an SSA value,
+    /// and that no register is above the limit.
     pub(super) fn check_shape(&self) -> Result<(), CheckError> {
         for &block in &self.new.layout {
             let is_original = self.is_old_block(block);
@@ -37,7 +37,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks that an instruction is a machine instruction on registers within the limits that does not write the stack pointer.
+    /// Checks that an instruction is a machine instruction, that its registers are within the limits, and that it does not write the stack
+    /// pointer.
     fn check_operands(&self, inst: Inst) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.op.machine().is_none() {

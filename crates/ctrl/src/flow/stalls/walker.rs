@@ -12,10 +12,10 @@ use super::{
     BlockEndState, LONG_AGO, SCOREBOARD_COUNT, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles,
 };
 
-/// Maximum number of instructions to search backward for one that waits for a scoreboard and hides a stall before it.
+/// Maximum number of instructions to search backward for one that waits for a scoreboard, so that a longer stall before it costs no time.
 const MAX_WAIT_DISTANCE: usize = 16;
 
-/// State of the walk over the blocks.
+/// State of the walk over the blocks that lengthens stalls until all fixed latencies are covered.
 pub(super) struct StallWalker<'a> {
     /// The code in its final order.
     code: &'a MachineCode<'a>,
@@ -23,22 +23,23 @@ pub(super) struct StallWalker<'a> {
     inst_accesses: &'a [InstAccesses],
     /// The hardware model with the latencies.
     model: &'a Model,
-    /// The control rules of the target.
+    /// The rules for control words of the target, from `control.tbl`.
     rules: &'a ControlRules,
     /// The control word of each instruction. The walk lengthens the stalls in them.
     controls: &'a mut [Control],
-    /// For each register: its recent accesses. All times in this struct are in cycles from the start of the block that is walked, and
-    /// negative for events of earlier blocks.
+    /// For each register: its recent accesses. All times in this struct are in cycles from the start of the current block, and negative for
+    /// events of earlier blocks.
     accesses: Vec<SmallVec<[TimedAccess; 4]>>,
     /// Registers that may have entries in `accesses`, which are cleared before the next block.
     used_registers: Vec<Register>,
-    /// For each scoreboard: issue time and position of the last instruction that set it.
+    /// For each scoreboard: issue time (in cycles from the start of the block) and position of the last instruction that set it.
     last_setters: [(i64, u32); SCOREBOARD_COUNT],
-    /// Issue time and position of the last thread-block barrier (`BAR`).
+    /// Issue time (in cycles from the start of the block) and position of the last thread-block barrier (`BAR`).
     last_block_barrier: (i64, u32),
-    /// For each functional unit: issue time and position of the last instruction of this block that uses the unit.
+    /// For each functional unit: issue time (in cycles from the start of the block) and position of the last instruction of the block that
+    /// uses the unit.
     last_use_of_unit: Vec<(i64, u32)>,
-    /// The shortfalls and stall parts found so far.
+    /// The latencies that stalls cannot cover, and the parts of stalls by cause, as far as found.
     pub(super) summary: StallSummary,
 }
 
@@ -46,8 +47,8 @@ pub(super) struct StallWalker<'a> {
 type MissingCycles = (i64, StallCause);
 
 impl<'a> StallWalker<'a> {
-    /// Returns the state before the first block. `parts` has, for each instruction, the cycles of its stall by cause so far; it is empty if
-    /// causes are not recorded.
+    /// Returns the state before the first block. `parts` has the stall of each instruction so far, divided by cause; it is empty if causes
+    /// are not recorded.
     pub(super) fn new(
         code: &'a MachineCode<'a>,
         inst_accesses: &'a [InstAccesses],
@@ -86,7 +87,7 @@ impl<'a> StallWalker<'a> {
         let range = self.code.blocks[block].range.clone();
         let mut current_cycle: i64 = 0;
         for position in range.clone() {
-            // Cycles missing before the first instruction were added to the predecessors.
+            // Cycles missing before the first instruction of the block have been added to the predecessors.
             if position > range.start {
                 current_cycle += self.add_missing_stalls(range.start, position, current_cycle);
             }
@@ -97,7 +98,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Returns the state at time `current_cycle`, the end of the block. Events that can have no effect any more all get the age
-    /// [`LONG_AGO`], so that equivalent states compare equal and the iteration terminates.
+    /// [`LONG_AGO`], so that equivalent states compare equal and the iteration over the blocks terminates.
     fn exit_state(&mut self, current_cycle: i64) -> BlockEndState {
         let mut state = BlockEndState::new();
         self.used_registers.sort_unstable();
@@ -119,7 +120,7 @@ impl<'a> StallWalker<'a> {
         state
     }
 
-    /// Adds an access to the list of its register. Replaces an older access through the same port.
+    /// Adds an access to the list of its register, in place of an older access through the same port.
     fn record_access(&mut self, access: TimedAccess) {
         let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {
@@ -172,8 +173,9 @@ impl<'a> StallWalker<'a> {
         let Some(wait) = self.find_covering_wait(start, position, current_cycle, missing) else {
             return self.lengthen_stalls(start, position, position, missing, cause);
         };
-        // A longer stall before the waiting instruction does not help latencies that start at that instruction or after it. Their missing
-        // cycles are added directly before `position`, and may cover the other latencies as well. The rest is added before the wait.
+        // A longer stall before the waiting instruction does not help latencies that start at that instruction or after it. The cycles
+        // missing for these are added directly before `position`, where they may cover the other latencies as well. The cycles still
+        // missing are added before the waiting instruction.
         let (missing, cause) = self.missing_cycles(position, current_cycle, &|first| (wait..position).contains(&first));
         let added = if missing > 0 { self.lengthen_stalls(start, position, position, missing, cause) } else { 0 };
         let (missing, cause) = self.missing_cycles(position, current_cycle + added, &|_| true);
@@ -184,7 +186,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Returns the largest number of cycles missing, for any cause, before the instruction at `position`, which would issue at time
-    /// `current_cycle`. Ignores register dependences on instructions at positions for which `counts` is false.
+    /// `current_cycle`, with that cause. Ignores register dependences on instructions at positions for which `counts` is false.
     fn missing_cycles(&self, position: usize, current_cycle: i64, counts: &dyn Fn(usize) -> bool) -> MissingCycles {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
@@ -202,7 +204,7 @@ impl<'a> StallWalker<'a> {
             }
         }
         self.report_missing_for_boards_and_bar(position, current_cycle, &self.last_setters, self.last_block_barrier, &mut report);
-        // The number of cycles depends on the earlier instruction, which keeps the unit busy, and not on the one that has to wait.
+        // The number of cycles depends on the earlier instruction, which keeps the unit busy, and not on the later one, which has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
@@ -221,8 +223,9 @@ impl<'a> StallWalker<'a> {
         worst
     }
 
-    /// Returns the number of cycles missing between an earlier register access and a second access to the same register, through `port`, at
-    /// time `current_cycle`; `write` says whether the second access writes. Two reads never depend on each other.
+    /// Returns the number of cycles missing between an earlier register access and a second access to the same register through `port` (the
+    /// kind of access in the hardware model) at time `current_cycle`; `write` says whether the second access writes. Two reads never depend
+    /// on each other.
     fn cycles_missing_after(&self, access: &TimedAccess, port: Port, write: bool, current_cycle: i64) -> MissingCycles {
         let kind = match (access.write, write) {
             (true, false) => DependenceKind::Raw,
@@ -252,8 +255,8 @@ impl<'a> StallWalker<'a> {
                 report(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
-        // read it yet.
+        // Arithmetic may directly follow a thread-block barrier, unless it overwrites a register that an instruction before the barrier may
+        // not have read yet.
         let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
             report(
@@ -280,7 +283,7 @@ impl<'a> StallWalker<'a> {
         for at in best.into_iter().chain((start..position).rev()) {
             let added = self.lengthen_stall(at, left, cause, position);
             left -= added;
-            // The events of the instructions after this stall have been recorded already; these instructions now issue later.
+            // The events of the instructions after this stall have been recorded already, with issue times that are now too early.
             if added > 0 && at + 1 < position {
                 (at + 1..position).for_each(|moved| self.postpone_events(moved, added));
             }
@@ -310,8 +313,8 @@ impl<'a> StallWalker<'a> {
         None
     }
 
-    /// Returns the number of cycles that instruction `second`, which could issue at time `at` but for its wait mask, usually waits for
-    /// scoreboards that instructions of its block have set. `start` is the first instruction of the block.
+    /// Returns the number of cycles that instruction `second` usually waits for scoreboards that instructions of its block have set; `at`
+    /// is the time at which it could issue without its wait mask. `start` is the first instruction of the block.
     fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
         let wait = self.controls[second].wait;
         let boards = (0..SCOREBOARD_COUNT).filter(|board| wait >> board & 1 == 1);
@@ -327,8 +330,8 @@ impl<'a> StallWalker<'a> {
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, up to the maximum stall, because the instruction at
-    /// position `second` must not issue earlier. Returns the number of cycles added.
+    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, but not beyond the maximum stall, because the
+    /// instruction at position `second` must not issue earlier. Returns the number of cycles added.
     fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
@@ -343,7 +346,7 @@ impl<'a> StallWalker<'a> {
         added
     }
 
-    /// Moves the recorded events of an instruction of this block to a later time, because a stall before it has grown.
+    /// Makes the recorded issue times of an instruction of this block later by `cycles`, because a stall before it has grown.
     fn postpone_events(&mut self, position: usize, cycles: i64) {
         let first = position as u32;
         let inst_accesses = &self.inst_accesses[position];
@@ -369,9 +372,9 @@ impl<'a> StallWalker<'a> {
         }
     }
 
-    /// Lengthens the last stall of block `before` so that latencies that start outside of the loop have passed where the loop header
-    /// `block` depends on them, given the header's present stalls. Returns the number of cycles added. Cycles beyond the maximum stall are
-    /// added inside the loop later.
+    /// Lengthens the last stall of block `before`, a predecessor of the loop header `block`, so that latencies which start outside of the
+    /// loop have passed where the header depends on them, given the header's present stalls. Returns the number of cycles added. Cycles
+    /// beyond the maximum stall are added inside the loop later.
     pub(super) fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &BlockEndState) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
         let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
@@ -406,7 +409,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Lengthens the last stall of block `before` until the instruction at `position`, the first one of a successor, may issue. Returns the
-    /// number of cycles added, and records the rest as a shortfall.
+    /// number of cycles added; records cycles beyond the maximum stall as a shortfall.
     pub(super) fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &BlockEndState) -> i64 {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::MinimumStall);
@@ -451,7 +454,7 @@ impl<'a> StallWalker<'a> {
     }
 }
 
-/// Adds a part to the parts of a stall. A block may be walked several times; cycles with the same cause become one part.
+/// Adds a part to the parts of a stall. A block may be walked several times, so cycles with the same cause are added to an existing part.
 fn add_part(parts: &mut StallParts, part: StallPart) {
     match parts.iter_mut().find(|known| known.cause == part.cause && known.second == part.second) {
         Some(known) => known.cycles += part.cycles,
@@ -459,8 +462,8 @@ fn add_part(parts: &mut StallParts, part: StallPart) {
     }
 }
 
-/// Returns the minimum number of cycles from an instruction with this control word to the next one. A stall of 0 takes two cycles
-/// (measured).
+/// Returns the minimum number of cycles from the issue of an instruction with this control word to the issue of the next one. A stall of 0
+/// takes two cycles (measured).
 fn min_issue_distance(control: Control) -> i64 {
     if control.stall == 0 { 2 } else { control.stall.into() }
 }

@@ -11,12 +11,13 @@ use super::{CarriedInst, Wait, WaitCause, WaitedEvent};
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
 const MAX_IN_FLIGHT_PER_REGISTER: usize = 16;
-/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`WaitWalker::limit_carried_accesses`].
+/// Maximum number of instructions in flight at the start of a block. If there are more, [`WaitWalker::limit_carried_accesses`] reduces
+/// their number.
 const MAX_CARRIED_INSTS: usize = 128;
-/// Number of in-flight readers, and also of in-flight writers, of each register that remain in a reduced state: one for each of two joining
-/// paths. The first instruction of the block waits for the others.
+/// Number of in-flight readers, and also of in-flight writers, that remain for each register when there are too many at the start of a
+/// block: one for each of two joining paths. The first instruction of the block waits for the others.
 const CARRIED_PER_REGISTER: usize = 2;
-/// Maximum number of in-flight loads without a destination register. Beyond that, the next one waits for the oldest.
+/// Maximum number of in-flight loads without a destination register. If there are more, the next one waits for the oldest.
 const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
 const MAX_IN_ORDER_GROUPS: usize = 32;
@@ -26,12 +27,13 @@ const PREDICATE_COUNT: usize = 8;
 /// The [`Register`] number of the first predicate.
 const FIRST_PREDICATE: usize = 256;
 
-/// An instruction that was put in flight during the walk over one block. It is kept in [`WaitWalker::tracked_insts`] after it is done.
+/// An instruction that was put in flight during the walk over one block. It stays in [`WaitWalker::tracked_insts`] after it is done.
 #[derive(Clone, Copy, Debug)]
 struct InFlightInst {
     /// Position of the instruction in the code.
     position: u32,
-    /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
+    /// Position in the order of issue within the block; 0 for an instruction carried into the block from an earlier one, whose position is
+    /// unknown.
     issue_rank: u32,
     /// Number of entries for this instruction in the lists of [`WaitWalker::writers`].
     write_entries: u16,
@@ -49,9 +51,9 @@ struct InFlightInst {
 /// An entry in the list of in-flight accesses to a register.
 #[derive(Clone, Copy, Debug)]
 struct InFlightAccess {
-    /// The instruction, as an index into [`WaitWalker::tracked_insts`].
+    /// The in-flight instruction, as an index into [`WaitWalker::tracked_insts`].
     flight: u32,
-    /// The instruction's access to the register.
+    /// How the instruction accesses the register.
     reg_access: RegAccess,
 }
 
@@ -67,7 +69,7 @@ struct InOrderGroup {
     done_count: usize,
 }
 
-/// Walks over the instructions of one block and finds the in-flight instructions that each of them has to wait for.
+/// State of the walk over the instructions of one block, which finds the in-flight instructions that each of them has to wait for.
 pub(super) struct WaitWalker<'a> {
     /// For each instruction, its register accesses.
     inst_accesses: &'a [InstAccesses],
@@ -75,11 +77,12 @@ pub(super) struct WaitWalker<'a> {
     model: &'a Model,
     /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
     pub(super) recorded_waits: Option<Vec<Wait>>,
-    /// All instructions that were put in flight in this block, done or not. The other fields refer to them by index.
+    /// All instructions that were put in flight in this block, done or not. Other fields refer to these instructions by index.
     tracked_insts: Vec<InFlightInst>,
-    /// For each register: the in-flight instructions that have not written their result to it yet, and stale entries.
+    /// For each register: the in-flight instructions that have not written their result to it yet. May also have entries of instructions
+    /// that are done.
     writers: Vec<AccessList>,
-    /// For each register: the in-flight instructions that have not read it yet, and stale entries.
+    /// For each register: the in-flight instructions that have not read it yet. May also have entries of instructions that are done.
     readers: Vec<AccessList>,
     /// Registers whose lists in `writers` and `readers` may have entries, which are cleared before the next block.
     used_registers: Vec<Register>,
@@ -98,7 +101,7 @@ pub(super) struct WaitWalker<'a> {
     fences: Vec<u32>,
     /// For each predicate register: the rank (position in the order of issue) of its last write.
     predicate_write_rank: [u32; PREDICATE_COUNT],
-    /// Rank of the next instruction, its position in the order of issue within the block.
+    /// Position of the next instruction in the order of issue within the block.
     issue_rank: u32,
     /// In-flight instructions that the current instruction has to wait for, as (issue rank, index in `tracked_insts`, event, cause).
     needed: Vec<(u32, u32, WaitedEvent, WaitCause)>,
@@ -175,7 +178,7 @@ impl<'a> WaitWalker<'a> {
         &self.exit_state
     }
 
-    /// Computes `exit_state`, the instructions that may be in flight at the end of the block.
+    /// Computes [`WaitWalker::exit_state`], the instructions that may be in flight at the end of the block.
     fn compute_exit_state(&mut self) {
         self.exit_state.clear();
         for &id in &self.maybe_in_flight {
@@ -189,7 +192,7 @@ impl<'a> WaitWalker<'a> {
             }
         }
         self.exit_state.sort_unstable();
-        // An instruction that was carried in around a loop and is issued again in the block is in the list twice.
+        // An instruction that is carried into the block around a loop, and issued again in the block, is in the list twice.
         self.exit_state.dedup_by(|later, earlier| {
             let same = later.position == earlier.position;
             if same {
@@ -261,7 +264,7 @@ impl<'a> WaitWalker<'a> {
         self.issue_rank += 1;
     }
 
-    /// Records that the current instruction has to wait for the results of the in-flight instructions that satisfy `is_needed`.
+    /// Records that the current instruction has to wait for the results of all in-flight instructions that satisfy `is_needed`.
     fn require_results_where(&mut self, cause: WaitCause, is_needed: fn(&InstAccesses) -> bool) {
         self.remove_done();
         for at in 0..self.maybe_in_flight.len() {
@@ -272,7 +275,8 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Records that the current instruction has to wait for an event of the in-flight instruction `id`, if the event is outstanding.
+    /// Records that the current instruction has to wait for an event of the in-flight instruction with index `id`, if the event has not
+    /// happened yet.
     fn require_event(&mut self, id: u32, event: WaitedEvent, cause: WaitCause) {
         let flight = &self.tracked_insts[id as usize];
         if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
@@ -296,8 +300,8 @@ impl<'a> WaitWalker<'a> {
         self.needed = needed;
     }
 
-    /// Records a wait of instruction `second` for an event of the in-flight instruction `id`, unless the event has happened. Marks all
-    /// events as done that the wait implies.
+    /// Records a wait of instruction `second` for an event of the in-flight instruction with index `id`, unless the event has happened.
+    /// Marks all events that the wait implies as done.
     fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: WaitCause) {
         let flight = self.tracked_insts[id as usize];
         let is_open = if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending };
@@ -314,8 +318,8 @@ impl<'a> WaitWalker<'a> {
         if !flight.in_order_guarantee {
             return;
         }
-        // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
-        // the results of others; likewise for sources. Either event implies that the sources have been read.
+        // Only instructions with results write them in order, so a wait for one without results implies nothing about the results of
+        // others; likewise for sources. Either event implies that the sources have been read.
         if let Some(order) = inst_accesses.completion_group.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
             self.mark_older_done(order, WaitedEvent::Results, flight.issue_rank);
         }
@@ -324,7 +328,7 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Marks an event of the in-flight instruction `id` as done. Written results imply that the sources have been read.
+    /// Marks an event of the in-flight instruction with index `id` as done. If the results are written, the sources have been read too.
     fn mark_done(&mut self, id: u32, event: WaitedEvent) {
         let flight = &mut self.tracked_insts[id as usize];
         flight.reads_pending = false;
@@ -357,8 +361,8 @@ impl<'a> WaitWalker<'a> {
             self.inst_accesses[self.tracked_insts[last as usize].position as usize].completion_group,
             self.tracked_insts[last as usize].issue_rank,
         );
-        // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
-        // the order does not matter.
+        // The order of groups that were carried into the block is unknown, so it is unknown which of them are done. If no group may be
+        // left, all of them are.
         if left > 0 && rank == 0 {
             return;
         }
@@ -372,14 +376,14 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Removes instructions that are done from `maybe_in_flight`.
+    /// Removes instructions that are done from [`WaitWalker::maybe_in_flight`].
     fn remove_done(&mut self) {
         let tracked_insts = &self.tracked_insts;
         self.maybe_in_flight.retain(|&id| tracked_insts[id as usize].results_pending || tracked_insts[id as usize].reads_pending);
     }
 
-    /// Adds an instruction to those in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is
-    /// issued in this block, and not carried into it.
+    /// Adds an instruction to those in flight. `results` and `reads` say whether its results are still to be written and its sources still
+    /// to be read. `ordered` says whether it is issued in this block, and not carried into it.
     fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
         let inst_accesses = &self.inst_accesses[position];
         let id = self.tracked_insts.len() as u32;
@@ -420,14 +424,15 @@ impl<'a> WaitWalker<'a> {
         self.issue_rank += 1;
     }
 
-    /// Adds the in-flight instruction `id` to the access list of a register. Removes entries of older in-flight instructions of the same
-    /// in-order group: an instruction that has to wait for one of them also has to wait for the new one, which implies the older wait.
+    /// Adds the in-flight instruction with index `id` to the access list of a register. Removes entries of older in-flight instructions of
+    /// the same in-order group: an instruction that has to wait for one of them also has to wait for the new one, which implies the older
+    /// wait.
     ///
     /// If an in-flight instruction loses its last entry this way, no register access can wait for it any more, so it is marked as done.
     fn add_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
         let at = usize::from(reg_access.register);
         let is_results = event == WaitedEvent::Results;
-        // The position of an instruction carried into the block among the others is unknown, so its entry replaces no other entry.
+        // The issue order of an instruction carried into the block is unknown, so its entry replaces no other entry.
         if self.tracked_insts[id as usize].issue_rank == 0 {
             let flight = &mut self.tracked_insts[id as usize];
             *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
@@ -518,8 +523,8 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Compares one register access of the instruction at `position` with the in-flight instructions that access the register, and records
-    /// those that it has to wait for because of a dependence of this kind.
+    /// Compares one register access of the instruction at `position` with the in-flight accesses to the same register, and records the
+    /// instructions that it has to wait for because of a dependence of this kind.
     fn check_conflicts(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
         let at = usize::from(reg_access.register);
         let is_war = kind == DependenceKind::War;
@@ -537,8 +542,8 @@ impl<'a> WaitWalker<'a> {
         for (place, entry) in list.iter().enumerate() {
             let flight = self.tracked_insts[entry.flight as usize];
             let before = &self.inst_accesses[flight.position as usize];
-            // In a group of instructions that finish in order, the older result is written first anyway. In a group that reads sources in
-            // order, the older instruction has read its sources before the newer one starts.
+            // If both instructions finish in order, the older result is written first anyway. If both read their sources in order, the
+            // older instruction has read its sources before the newer one starts.
             let in_order = match kind {
                 DependenceKind::Waw => before.completion_group.is_some() && before.completion_group == after.completion_group,
                 DependenceKind::War => before.read_group.is_some() && before.read_group == after.read_group,
